@@ -1,0 +1,127 @@
+//! Checked scope + world → one plan per service. Pure: same scope, same world, same plan.
+
+use cheops_model::ServiceName;
+
+use crate::ast::{Binding, Location, Span};
+use crate::check::{Checked, duplicate_service};
+use crate::error::{ErrorKind, ScopeError};
+use crate::functions;
+use crate::limits::{EXPECTED_MAX, GROUP_SITES_MAX, too_many_sites};
+use crate::plan::{Draft, Plan};
+use crate::suggest::nearest;
+use crate::world::{SiteIndex, World};
+
+/// One plan for each service that the scope binds, by registered name, in the order written.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Resolved {
+    /// Registered name and plan.
+    pub plans: Vec<(ServiceName, Plan)>,
+}
+
+impl Resolved {
+    /// The plan of a service, by its registered name.
+    pub fn plan_of(&self, service: &ServiceName) -> Option<&Plan> {
+        self.plans
+            .iter()
+            .find(|(name, _)| name == service)
+            .map(|(_, plan)| plan)
+    }
+}
+
+impl Checked {
+    /// Resolves every binding.
+    pub fn resolve(&self, world: &World) -> Result<Resolved, ScopeError> {
+        let resolver = Resolver { world };
+        let mut plans: Vec<(ServiceName, Plan)> = Vec::with_capacity(self.scope().bindings.len());
+        for binding in &self.scope().bindings {
+            let (service, plan) = resolver.binding(binding)?;
+            // Two aliases of one service are one service bound twice.
+            if plans.iter().any(|(bound, _)| *bound == service) {
+                return Err(duplicate_service(binding));
+            }
+            plans.push((service, plan));
+        }
+        Ok(Resolved { plans })
+    }
+}
+
+/// What functions resolve with.
+pub(crate) struct Resolver<'a> {
+    pub(crate) world: &'a World,
+}
+
+impl Resolver<'_> {
+    fn binding(&self, binding: &Binding) -> Result<(ServiceName, Plan), ScopeError> {
+        let world = self.world;
+        let service = world
+            .service(&binding.service)
+            .ok_or_else(|| self.no_service(binding))?;
+        let draft = self.location(&binding.location)?;
+        let plan = draft.finish(world.default_guarantee(service));
+        Ok((world.service_name(service).clone(), plan))
+    }
+
+    pub(crate) fn location(&self, location: &Location) -> Result<Draft, ScopeError> {
+        match location {
+            Location::Site(name, span) => Ok(self.at(self.site(name.as_str(), *span)?)),
+            Location::Here(_) => Ok(self.at(self.world.here())),
+            Location::First(of) => Ok(Draft::first_of(self.each(of)?)),
+            Location::Span(of) => bounded(Draft::span(self.each(of)?), location.span()),
+            Location::Replicate(of) => bounded(Draft::replicate(self.each(of)?), location.span()),
+            Location::Call(call) => bounded(functions::resolve(call, self)?, call.name_span),
+        }
+    }
+
+    /// The plan to run at a site.
+    pub(crate) fn at(&self, site: SiteIndex) -> Draft {
+        Plan::At(self.world.site_name(site).clone())
+    }
+
+    fn each(&self, of: &[Location]) -> Result<Vec<Draft>, ScopeError> {
+        of.iter().map(|location| self.location(location)).collect()
+    }
+
+    fn site(&self, name: &str, span: Span) -> Result<SiteIndex, ScopeError> {
+        self.world.site(name).ok_or_else(|| {
+            let known = || {
+                self.world
+                    .sites()
+                    .map(|site| self.world.site_name(site).as_str())
+            };
+            ScopeError::new(
+                ErrorKind::UnknownSite,
+                span,
+                format!("unknown site `{name}`"),
+            )
+            .expecting(known().take(EXPECTED_MAX))
+            .suggesting(nearest(name, known()))
+        })
+    }
+
+    fn no_service(&self, binding: &Binding) -> ScopeError {
+        let world = self.world;
+        let registered = world
+            .services()
+            .map(|service| world.service_name(service).as_str());
+        let names = world.service_names();
+        let title = format!("unknown service `{}`", binding.service);
+        ScopeError::new(ErrorKind::UnknownService, binding.span, title)
+            .expecting(registered.take(EXPECTED_MAX))
+            .suggesting(nearest(
+                binding.service.as_str(),
+                names.iter().map(|name| name.as_str()),
+            ))
+    }
+}
+
+/// Functions can join more sites than anybody typed.
+fn bounded(draft: Draft, span: Span) -> Result<Draft, ScopeError> {
+    match &draft {
+        Plan::Replicate { of, .. } | Plan::Span { of, .. } | Plan::Keep { of, .. }
+            if of.len() > GROUP_SITES_MAX =>
+        {
+            Err(too_many_sites(span))
+        }
+        _ => Ok(draft),
+    }
+}
