@@ -1,4 +1,5 @@
 //! Making a mesh's certificates and loading those of a site.
+#![allow(clippy::unwrap_used, reason = "a test")]
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
