@@ -6,8 +6,10 @@
 pub mod duration;
 mod guarantee;
 mod labels;
+mod mark;
 mod name;
 
 pub use guarantee::{Failover, Guarantee, OnConflict, StrongRead};
 pub use labels::Labels;
+pub use mark::Mark;
 pub use name::{NAME_BYTES_MAX, NameFault, ServiceName, SiteName};

@@ -1,0 +1,202 @@
+//! What is known of one other site.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant, SystemTime};
+
+use cheops_model::{Mark, SiteName};
+use tracing::warn;
+
+use super::announcement::{Announcement, dialable};
+use super::roster::{Now, Via};
+use super::trips::Trips;
+use super::view::SiteView;
+use crate::limits::{HINTS_MAX, RIVAL_PATIENCE};
+
+/// Our link to a site.
+#[derive(Debug)]
+pub(super) struct Up {
+    pub(super) address: String,
+    pub(super) incarnation: u64,
+}
+
+/// What is known of one other site.
+#[derive(Debug)]
+pub(super) struct Known {
+    pub(super) announcement: Option<Arc<Announcement>>,
+    pub(super) last_heard: Option<Instant>,
+    /// The address it announced, made dialable.
+    announced: Option<String>,
+    /// Other addresses, oldest first, so that what peers tell in turn does not swing.
+    hints: Vec<String>,
+    link: Option<Up>,
+    since: SystemTime,
+    trips: Trips,
+    rival: Option<Rival>,
+}
+
+/// Another agent under the same name.
+#[derive(Debug)]
+struct Rival {
+    incarnation: u64,
+    first_seen: Instant,
+    said: bool,
+}
+
+impl Known {
+    pub(super) fn new(now: Now) -> Known {
+        Known {
+            announcement: None,
+            last_heard: None,
+            announced: None,
+            hints: Vec::new(),
+            link: None,
+            since: now.time,
+            trips: Trips::default(),
+            rival: None,
+        }
+    }
+
+    /// As it was before a restart.
+    pub(super) fn saved(
+        announcement: Option<Arc<Announcement>>,
+        advertise: Option<String>,
+        now: Now,
+    ) -> Known {
+        let hints = advertise.into_iter().collect();
+        Known {
+            announcement,
+            hints,
+            ..Known::new(now)
+        }
+    }
+
+    pub(super) fn mark(&self) -> Mark {
+        match (&self.link, &self.announcement) {
+            (Some(_), _) => Mark::Connected,
+            (None, Some(_)) => Mark::Autonomous,
+            (None, None) => Mark::Unknown,
+        }
+    }
+
+    /// Takes over what the site says of itself. True if that is new.
+    pub(super) fn announce(&mut self, said: Announcement, via: &Via<'_>, now: Now) -> bool {
+        self.last_heard = Some(now.instant);
+        let (Via::Accepted(seen) | Via::Dialled(_, seen)) = *via;
+        let address = Some(dialable(&said.advertise, seen));
+        let moved = self.announced != address;
+        self.announced = address;
+        if self.announcement.as_deref() == Some(&said) {
+            return moved;
+        }
+        let before = self.mark();
+        self.announcement = Some(Arc::new(said));
+        self.settle(before, now);
+        true
+    }
+
+    /// Our link is up. True if it was not.
+    pub(super) fn link_up(&mut self, up: Up, now: Now) -> bool {
+        let before = self.mark();
+        self.last_heard = Some(now.instant);
+        // The address that works is kept, whatever else was said: it may be the only one.
+        self.hints = vec![up.address.clone()];
+        self.rival = None;
+        self.link = Some(up);
+        self.settle(before, now)
+    }
+
+    /// Our link is gone. True if it was up.
+    pub(super) fn link_down(&mut self, now: Now) -> bool {
+        let before = self.mark();
+        self.link = None;
+        self.settle(before, now)
+    }
+
+    pub(super) fn beat(&mut self, trip: Duration, now: Now) {
+        self.last_heard = Some(now.instant);
+        self.trips.add(trip);
+    }
+
+    /// Whether our link leads to another agent than `incarnation`. After a restart that is so for
+    /// a moment; if it stays so, two agents share a name.
+    pub(super) fn has_rival(&mut self, site: &SiteName, incarnation: u64, now: Now) -> bool {
+        let Some(up) = self
+            .link
+            .as_ref()
+            .filter(|up| up.incarnation != incarnation)
+        else {
+            return false;
+        };
+        let fresh = Rival {
+            incarnation,
+            first_seen: now.instant,
+            said: false,
+        };
+        let rival = match self.rival.take() {
+            Some(rival) if rival.incarnation == incarnation => self.rival.insert(rival),
+            _ => self.rival.insert(fresh),
+        };
+        if !rival.said && now.instant.duration_since(rival.first_seen) >= RIVAL_PATIENCE {
+            rival.said = true;
+            warn!(%site, first = %up.address, "two live agents claim this site name; the first is kept; stop one of them");
+        }
+        true
+    }
+
+    /// An address under which the site's certificate was shown. True if that is new.
+    pub(super) fn add_proven(&mut self, address: &str) -> bool {
+        if self.addresses().iter().any(|known| known == address) {
+            return false;
+        }
+        self.hints.truncate(HINTS_MAX - 1);
+        self.hints.push(address.to_owned());
+        true
+    }
+
+    /// An address that somebody else told. True if that is new and there is room.
+    pub(super) fn add_hearsay(&mut self, address: &str) -> bool {
+        // Once the site has spoken for itself in this life of the agent, hearsay can only be older.
+        if self.announced.is_some() || self.hints.len() >= HINTS_MAX {
+            return false;
+        }
+        self.add_proven(address)
+    }
+
+    /// Where to try, best first.
+    pub(super) fn addresses(&self) -> Vec<String> {
+        let mut addresses: Vec<String> = self.announced.iter().cloned().collect();
+        for hint in &self.hints {
+            if !addresses.contains(hint) {
+                addresses.push(hint.clone());
+            }
+        }
+        addresses
+    }
+
+    /// The one address to tell others.
+    pub(super) fn advertise(&self) -> Option<String> {
+        self.announced
+            .clone()
+            .or_else(|| self.hints.first().cloned())
+    }
+
+    pub(super) fn view(&self) -> SiteView {
+        let linked = self.link.as_ref().map(|up| up.address.clone());
+        SiteView {
+            announcement: self.announcement.clone(),
+            mark: self.mark(),
+            since: self.since,
+            last_heard: self.last_heard,
+            rtt: self.trips.estimate(),
+            advertise: linked.or_else(|| self.advertise()),
+        }
+    }
+
+    fn settle(&mut self, before: Mark, now: Now) -> bool {
+        let changed = self.mark() != before;
+        if changed {
+            self.since = now.time;
+        }
+        changed
+    }
+}
