@@ -47,7 +47,11 @@ mod tests {
     #[test]
     fn every_unit_is_read() {
         let check = |text: &str, ns: u64| {
-            assert_eq!(parse_duration(text), Some(Duration::from_nanos(ns)), "{text}");
+            assert_eq!(
+                parse_duration(text),
+                Some(Duration::from_nanos(ns)),
+                "{text}"
+            );
         };
         check("7us", 7_000);
         check("10ms", 10_000_000);
@@ -60,7 +64,9 @@ mod tests {
 
     #[test]
     fn what_is_not_a_duration_is_not_guessed() {
-        for text in ["", "ms", "10", "-1s", "1.s", ".5s", "1e3s", "10 ms", "10Ms", "1.2.3s"] {
+        for text in [
+            "", "ms", "10", "-1s", "1.s", ".5s", "1e3s", "10 ms", "10Ms", "1.2.3s",
+        ] {
             assert_eq!(parse_duration(text), None, "{text}");
         }
         assert!(looks_like_duration("99999999999999999999d"));

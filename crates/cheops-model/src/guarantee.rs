@@ -67,7 +67,10 @@ pub enum StrongRead {
 
 impl Guarantee {
     /// `eventual`, the default of `&` and `+`, with nothing said.
-    pub const EVENTUAL: Guarantee = Guarantee::Eventual { ttl: None, failover: None };
+    pub const EVENTUAL: Guarantee = Guarantee::Eventual {
+        ttl: None,
+        failover: None,
+    };
 
     /// The word that names it in a scope and in JSON.
     pub fn kind(&self) -> &'static str {
@@ -133,17 +136,21 @@ impl Serialize for Guarantee {
             Guarantee::None => (),
             Guarantee::Eventual { ttl, failover } => {
                 ttl.map(|t| entry_ms(&mut map, "ttl_ms", t)).transpose()?;
-                failover.map(|f| map.serialize_entry("failover", f.word())).transpose()?;
+                failover
+                    .map(|f| map.serialize_entry("failover", f.word()))
+                    .transpose()?;
             }
             Guarantee::Causal { on_conflict } => {
                 let word = on_conflict.as_ref().map(OnConflict::word);
-                word.map(|w| map.serialize_entry("on_conflict", &w)).transpose()?;
+                word.map(|w| map.serialize_entry("on_conflict", &w))
+                    .transpose()?;
             }
             Guarantee::Transactional { wait } => {
                 wait.map(|w| entry_ms(&mut map, "wait_ms", w)).transpose()?;
             }
             Guarantee::Strong { read } => {
-                read.map(|r| map.serialize_entry("read", r.word())).transpose()?;
+                read.map(|r| map.serialize_entry("read", r.word()))
+                    .transpose()?;
             }
         }
         map.end()

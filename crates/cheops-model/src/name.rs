@@ -32,7 +32,10 @@ impl fmt::Display for NameFault {
             NameFault::Empty => write!(f, "a name cannot be empty"),
             NameFault::TooLong => write!(f, "a name has at most {NAME_BYTES_MAX} bytes"),
             NameFault::BadCharacter(c) => {
-                write!(f, "a name has letters, digits, `_`, `-`, `.` and blanks, not {c:?}")
+                write!(
+                    f,
+                    "a name has letters, digits, `_`, `-`, `.` and blanks, not {c:?}"
+                )
             }
             NameFault::StrayBlank => write!(f, "a name has single blanks, and inside only"),
         }
@@ -204,7 +207,13 @@ mod tests {
     fn services_are_equal_whatever_their_case_and_sites_are_not() {
         let service = |text: &str| ServiceName::new(text).unwrap();
         assert_eq!(service("Nova"), service("nova"));
-        assert_eq!(service("Nova").cmp(&service("nOVA")), std::cmp::Ordering::Equal);
-        assert_ne!(SiteName::new("Site1").unwrap(), SiteName::new("site1").unwrap());
+        assert_eq!(
+            service("Nova").cmp(&service("nOVA")),
+            std::cmp::Ordering::Equal
+        );
+        assert_ne!(
+            SiteName::new("Site1").unwrap(),
+            SiteName::new("site1").unwrap()
+        );
     }
 }
