@@ -45,7 +45,7 @@ pub(crate) async fn relay_streams(link: Arc<Link>, door: Arc<Door>) {
 }
 
 async fn relay_stream(link: Arc<Link>, mut client: TcpStream, number: u64) {
-    let Ok(mut target) = or_refused(&link, open(&link, &client)).await else {
+    let Ok(mut target) = open(&link, &client).await else {
         return reset(&client);
     };
     // Latency only: without it the relay works as well.
@@ -57,8 +57,17 @@ async fn relay_stream(link: Arc<Link>, mut client: TcpStream, number: u64) {
     }
 }
 
-/// Passes the handshake, then reaches the target.
+/// Passes the handshake, then reaches the target. That last step is not given up when the link
+/// refuses: a target that has accepted already is to see a reset, not an end.
 async fn open(link: &Link, client: &TcpStream) -> Result<TcpStream, Broken> {
+    or_refused(link, shake_hands(link, client)).await?;
+    match timeout(CONNECT_MAX, TcpStream::connect(link.target)).await {
+        Ok(Ok(stream)) => Ok(stream),
+        Ok(Err(_)) | Err(_) => Err(Broken),
+    }
+}
+
+async fn shake_hands(link: &Link, client: &TcpStream) -> Result<(), Broken> {
     let begun_at = Instant::now();
     let mut state = link.state.clone();
     wait_for(&mut state, |state| state.established(begun_at)).await?;
@@ -67,10 +76,7 @@ async fn open(link: &Link, client: &TcpStream) -> Result<TcpStream, Broken> {
         // Over a real cut its connection would never have come to be, nor what it sent.
         return Err(Broken);
     }
-    match timeout(CONNECT_MAX, TcpStream::connect(link.target)).await {
-        Ok(Ok(stream)) => Ok(stream),
-        Ok(Err(_)) | Err(_) => Err(Broken),
-    }
+    Ok(())
 }
 
 /// Whether the client has closed its side already.
