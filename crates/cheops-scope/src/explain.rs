@@ -203,17 +203,18 @@ fn effect_of_cut(plan: &Plan, site: &SiteName) -> Option<String> {
     Some(effect)
 }
 
+/// Only the first member a request can use is touched, so it matters which one has the site.
 fn first_of_cut(of: &[Plan], site: &SiteName) -> String {
-    let stays = |plan: &&Plan| !matches!(plan, Plan::At(at) if at == site);
-    let first_is_cut = of.first().is_some_and(|plan| !stays(&plan));
-    match of.iter().find(stays) {
-        None => "fails at once: 503 no-usable-site, nothing happened".to_owned(),
-        Some(next) if first_is_cut => {
-            let names: Vec<_> = next.sites().iter().map(|site| site.to_string()).collect();
-            format!("goes to {}", names.join(", "))
-        }
-        Some(_) => "does not notice while an earlier site can be used".to_owned(),
+    let is_site = |plan: &Plan| matches!(plan, Plan::At(at) if at == site);
+    let Some(next) = of.iter().find(|plan| !is_site(plan)) else {
+        return "fails at once: 503 no-usable-site, nothing happened".to_owned();
+    };
+    if of.first().is_some_and(is_site) {
+        let names: Vec<_> = next.sites().iter().map(|site| site.to_string()).collect();
+        return format!("goes to {}", names.join(", "));
     }
+    effect_of_cut(next, site)
+        .unwrap_or_else(|| "does not notice while an earlier site can be used".to_owned())
 }
 
 fn replicate_cut(guarantee: &str) -> &'static str {
@@ -272,7 +273,9 @@ fn milliseconds(value: Duration) -> String {
 fn span_of(value: Duration) -> String {
     let units = [("d", 86_400), ("h", 3_600), ("m", 60), ("s", 1)];
     let whole = |(_, seconds): &&(&str, u64)| {
-        value.subsec_nanos() == 0 && value.as_secs() >= *seconds && value.as_secs() % seconds == 0
+        value.subsec_nanos() == 0
+            && value.as_secs() >= *seconds
+            && value.as_secs().is_multiple_of(*seconds)
     };
     match units.iter().find(whole) {
         Some((unit, seconds)) => format!("{}{unit}", value.as_secs() / seconds),

@@ -184,11 +184,13 @@ impl Resolver<'_> {
     pub(crate) fn one_site(&self, location: &Location) -> Result<SiteIndex, ScopeError> {
         let known = |site: &SiteName| self.world.site(site.as_str());
         match self.location(location)? {
-            Plan::At(site) => Ok(known(&site).expect("a plan names sites of its world")),
+            Plan::At(site) | Plan::Queue { at: site, .. } => {
+                Ok(known(&site).expect("a plan names sites of its world"))
+            }
             _ => Err(ScopeError::new(
                 ErrorKind::BadArgument,
                 location.span(),
-                "has to be one site",
+                "the centre has to be one site",
             )
             .expecting(["one site"])),
         }
@@ -217,11 +219,15 @@ impl Resolver<'_> {
         Ok(found)
     }
 
-    /// The nearest of these to `from`: by round trip (unknown last), then by name.
-    pub(crate) fn nearest_first(&self, from: SiteIndex, sites: Vec<SiteIndex>) -> Vec<SiteIndex> {
+    /// The `keep` nearest of these to `from`: by round trip (unknown last), then by name.
+    pub(crate) fn nearest_first(
+        &self,
+        from: SiteIndex,
+        sites: Vec<SiteIndex>,
+        keep: usize,
+    ) -> Vec<SiteIndex> {
         let far = |site| self.world.round_trip(from, site).unwrap_or(Duration::MAX);
         let mut keyed: Vec<_> = sites.into_iter().map(|site| (far(site), site)).collect();
-        let keep = crate::limits::CHOICES_MAX;
         if keyed.len() > keep {
             keyed.select_nth_unstable(keep);
             keyed.truncate(keep);
