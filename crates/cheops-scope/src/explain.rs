@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::time::Duration;
 
-use cheops_model::{ServiceName, SiteName};
+use cheops_model::{Guarantee, ServiceName, SiteName};
 use serde::Serialize;
 
 use crate::check::Checked;
@@ -196,6 +196,10 @@ fn effect_of_cut(plan: &Plan, site: &SiteName) -> Option<String> {
         Plan::Replicate { guarantee, .. } | Plan::Keep { guarantee, .. } => {
             replicate_cut(guarantee.kind()).to_owned()
         }
+        Plan::Span {
+            guarantee: Guarantee::Transactional { .. },
+            ..
+        } => replicate_cut("transactional").to_owned(),
         Plan::Span { .. } => {
             "goes on with the other parts; its part is named as missing".to_owned()
         }
@@ -227,7 +231,7 @@ fn replicate_cut(guarantee: &str) -> &'static str {
     }
 }
 
-fn promise(guarantee: &cheops_model::Guarantee) -> String {
+fn promise(guarantee: &Guarantee) -> String {
     let json = options(guarantee);
     if json.is_empty() {
         guarantee.kind().to_owned()
@@ -237,26 +241,27 @@ fn promise(guarantee: &cheops_model::Guarantee) -> String {
 }
 
 /// The options that were given, as words.
-fn options(guarantee: &cheops_model::Guarantee) -> String {
-    use cheops_model::Guarantee::{Causal, Eventual, None, Strong, Transactional};
+fn options(guarantee: &Guarantee) -> String {
     let mut words = Vec::new();
     match guarantee {
-        None => (),
-        Eventual { ttl, failover } => {
+        Guarantee::None => (),
+        Guarantee::Eventual { ttl, failover } => {
             words.extend(ttl.map(|ttl| format!("forgotten after {}", span_of(ttl))));
             words.extend(failover.map(|failover| format!("failover {}", failover.word())));
         }
-        Causal { on_conflict } => {
+        Guarantee::Causal { on_conflict } => {
             words.extend(
                 on_conflict
                     .as_ref()
                     .map(|c| format!("on conflict {}", c.word())),
             );
         }
-        Transactional { wait } => {
+        Guarantee::Transactional { wait } => {
             words.extend(wait.map(|wait| format!("waits {}", span_of(wait))));
         }
-        Strong { read } => words.extend(read.map(|read| format!("reads {}", read.word()))),
+        Guarantee::Strong { read } => {
+            words.extend(read.map(|read| format!("reads {}", read.word())))
+        }
     }
     words.join(", ")
 }

@@ -92,11 +92,9 @@ impl Scan {
     fn open(&mut self, at: usize) -> Result<(), ScopeError> {
         if self.depth == NESTING_MAX {
             let title = format!("a scope nests at most {NESTING_MAX} deep");
-            return Err(ScopeError::new(
-                ErrorKind::TooDeep,
-                Span::new(at, at + 1),
-                title,
-            ));
+            let at = Span::new(at, at + 1);
+            return Err(ScopeError::new(ErrorKind::TooDeep, at, title)
+                .expecting([format!("at most {NESTING_MAX} levels")]));
         }
         self.depth += 1;
         self.levels[self.depth] = Level::default();
@@ -109,7 +107,8 @@ impl Scan {
         if self.bindings > BINDINGS_MAX {
             let title = format!("a scope binds at most {BINDINGS_MAX} services");
             let at = Span::new(self.name.0, self.name.1);
-            return Err(ScopeError::new(ErrorKind::TooManyBindings, at, title));
+            return Err(ScopeError::new(ErrorKind::TooManyBindings, at, title)
+                .expecting([format!("at most {BINDINGS_MAX} services")]));
         }
         Ok(())
     }
@@ -147,11 +146,13 @@ fn member_from(bytes: &[u8], after: usize) -> Span {
 pub(crate) fn too_long(fits: usize, length: usize) -> ScopeError {
     let title = format!("a scope has at most {TEXT_BYTES_MAX} bytes, this one {length}");
     ScopeError::new(ErrorKind::TooLong, Span::new(fits, length), title)
+        .expecting([format!("at most {TEXT_BYTES_MAX} bytes")])
 }
 
 pub(crate) fn too_many_sites(at: Span) -> ScopeError {
     let title = format!("at most {GROUP_SITES_MAX} sites are joined by one `&` or `+`");
     ScopeError::new(ErrorKind::TooManySites, at, title)
+        .expecting([format!("at most {GROUP_SITES_MAX} sites")])
 }
 
 /// One past the closing quote, or the end of the text.

@@ -315,11 +315,13 @@ fn site(text: &str, token: Token) -> Parsed<Location> {
 
 /// The prescan counts what is written; opened parentheses can still join two lists into one.
 fn bounded(group: Location) -> Parsed<Location> {
-    match &group {
-        Location::Span(of) | Location::Replicate(of) if of.len() > limits::GROUP_SITES_MAX => {
-            Err(limits::too_many_sites(group.span()))
-        }
-        _ => Ok(group),
+    let past = match &group {
+        Location::Span(of) | Location::Replicate(of) => of.get(limits::GROUP_SITES_MAX),
+        _ => None,
+    };
+    match past {
+        Some(member) => Err(limits::too_many_sites(member.span())),
+        None => Ok(group),
     }
 }
 

@@ -247,9 +247,10 @@ impl Keys {
             Some((_, value)) => value.check(pair),
             None => {
                 let title = format!("unknown key `{}`", pair.key);
+                let none = options.is_empty().then_some("no key");
                 Err(
                     ScopeError::new(ErrorKind::BadArgument, pair.key_span, title)
-                        .expecting(known())
+                        .expecting(known().chain(none))
                         .suggesting(nearest(&pair.key, known())),
                 )
             }
@@ -259,11 +260,11 @@ impl Keys {
 
 impl Value {
     fn check(self, pair: &Pair) -> Result<(), ScopeError> {
-        let fault = |expected: &[&str], suggestion| {
+        let fault = |expected: Vec<String>, suggestion| {
             let title = format!("`{}` cannot be `{}`", pair.key, pair.value);
             Err(
                 ScopeError::new(ErrorKind::BadArgument, pair.value_span, title)
-                    .expecting(expected.iter().copied())
+                    .expecting(expected)
                     .suggesting(suggestion),
             )
         };
@@ -272,7 +273,7 @@ impl Value {
             Value::Duration => {
                 let meant = format!("{}s", pair.value);
                 fault(
-                    &["a duration such as 24h"],
+                    vec!["a duration such as 24h".to_owned()],
                     duration(&meant).filter(|d| !d.is_zero()).map(|_| meant),
                 )
             }
@@ -284,7 +285,11 @@ impl Value {
                 if words.iter().any(fits) {
                     return Ok(());
                 }
-                fault(words, nearest(&pair.value, words.iter().copied()))
+                let takes_name = |word: &str| word.ends_with('.');
+                let whole = words.iter().copied().filter(|word| !takes_name(word));
+                let name = |word: &str| if takes_name(word) { "<name>" } else { "" };
+                let expected = words.iter().map(|word| format!("{word}{}", name(word)));
+                fault(expected.collect(), nearest(&pair.value, whole))
             }
         }
     }
