@@ -162,6 +162,6 @@ fn entry_ms<M: SerializeMap>(map: &mut M, key: &str, value: Duration) -> Result<
     if value.subsec_nanos().is_multiple_of(1_000_000) {
         map.serialize_entry(key, &(value.as_millis() as u64))
     } else {
-        map.serialize_entry(key, &(value.as_secs_f64() * 1e3))
+        map.serialize_entry(key, &(value.as_nanos() as f64 / 1e6))
     }
 }

@@ -60,7 +60,7 @@ fn call(call: &Call) -> Result<(), ScopeError> {
             continue;
         }
         let Some(parameter) = function.parameters.get(positional) else {
-            return Err(surplus(function, argument));
+            return Err(surplus(function, call, argument));
         };
         parameter.kind.check(argument, parameter.name)?;
         positional += 1;
@@ -83,9 +83,9 @@ fn unknown_function(call: &Call) -> ScopeError {
         .suggesting(nearest(&call.function, functions::names()))
 }
 
-fn surplus(function: &Function, argument: &Argument) -> ScopeError {
-    let title = format!("`{}` takes no further argument", function.usage);
-    ScopeError::new(ErrorKind::BadArgument, argument.span(), title).expecting(["`)`"])
+fn surplus(function: &Function, call: &Call, argument: &Argument) -> ScopeError {
+    let title = format!("`{}` takes no such argument", call.function);
+    ScopeError::new(ErrorKind::BadArgument, argument.span(), title).expecting([function.usage])
 }
 
 fn missing_argument(function: &Function, call: &Call, name: &str) -> ScopeError {

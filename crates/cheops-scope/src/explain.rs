@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::time::Duration;
 
-use cheops_model::{ServiceName, SiteName};
+use cheops_model::{Guarantee, ServiceName, SiteName};
 use serde::Serialize;
 
 use crate::check::Checked;
@@ -196,6 +196,10 @@ fn effect_of_cut(plan: &Plan, site: &SiteName) -> Option<String> {
         Plan::Replicate { guarantee, .. } | Plan::Keep { guarantee, .. } => {
             replicate_cut(guarantee.kind()).to_owned()
         }
+        Plan::Span {
+            guarantee: Guarantee::Transactional { .. },
+            ..
+        } => replicate_cut("transactional").to_owned(),
         Plan::Span { .. } => {
             "goes on with the other parts; its part is named as missing".to_owned()
         }
@@ -203,17 +207,18 @@ fn effect_of_cut(plan: &Plan, site: &SiteName) -> Option<String> {
     Some(effect)
 }
 
+/// Only the first member a request can use is touched, so it matters which one has the site.
 fn first_of_cut(of: &[Plan], site: &SiteName) -> String {
-    let stays = |plan: &&Plan| !matches!(plan, Plan::At(at) if at == site);
-    let first_is_cut = of.first().is_some_and(|plan| !stays(&plan));
-    match of.iter().find(stays) {
-        None => "fails at once: 503 no-usable-site, nothing happened".to_owned(),
-        Some(next) if first_is_cut => {
-            let names: Vec<_> = next.sites().iter().map(|site| site.to_string()).collect();
-            format!("goes to {}", names.join(", "))
-        }
-        Some(_) => "does not notice while an earlier site can be used".to_owned(),
+    let is_site = |plan: &Plan| matches!(plan, Plan::At(at) if at == site);
+    let Some(next) = of.iter().find(|plan| !is_site(plan)) else {
+        return "fails at once: 503 no-usable-site, nothing happened".to_owned();
+    };
+    if of.first().is_some_and(is_site) {
+        let names: Vec<_> = next.sites().iter().map(|site| site.to_string()).collect();
+        return format!("goes to {}", names.join(", "));
     }
+    effect_of_cut(next, site)
+        .unwrap_or_else(|| "does not notice while an earlier site can be used".to_owned())
 }
 
 fn replicate_cut(guarantee: &str) -> &'static str {
@@ -226,7 +231,7 @@ fn replicate_cut(guarantee: &str) -> &'static str {
     }
 }
 
-fn promise(guarantee: &cheops_model::Guarantee) -> String {
+fn promise(guarantee: &Guarantee) -> String {
     let json = options(guarantee);
     if json.is_empty() {
         guarantee.kind().to_owned()
@@ -236,26 +241,27 @@ fn promise(guarantee: &cheops_model::Guarantee) -> String {
 }
 
 /// The options that were given, as words.
-fn options(guarantee: &cheops_model::Guarantee) -> String {
-    use cheops_model::Guarantee::{Causal, Eventual, None, Strong, Transactional};
+fn options(guarantee: &Guarantee) -> String {
     let mut words = Vec::new();
     match guarantee {
-        None => (),
-        Eventual { ttl, failover } => {
+        Guarantee::None => (),
+        Guarantee::Eventual { ttl, failover } => {
             words.extend(ttl.map(|ttl| format!("forgotten after {}", span_of(ttl))));
             words.extend(failover.map(|failover| format!("failover {}", failover.word())));
         }
-        Causal { on_conflict } => {
+        Guarantee::Causal { on_conflict } => {
             words.extend(
                 on_conflict
                     .as_ref()
                     .map(|c| format!("on conflict {}", c.word())),
             );
         }
-        Transactional { wait } => {
+        Guarantee::Transactional { wait } => {
             words.extend(wait.map(|wait| format!("waits {}", span_of(wait))));
         }
-        Strong { read } => words.extend(read.map(|read| format!("reads {}", read.word()))),
+        Guarantee::Strong { read } => {
+            words.extend(read.map(|read| format!("reads {}", read.word())))
+        }
     }
     words.join(", ")
 }
@@ -272,7 +278,9 @@ fn milliseconds(value: Duration) -> String {
 fn span_of(value: Duration) -> String {
     let units = [("d", 86_400), ("h", 3_600), ("m", 60), ("s", 1)];
     let whole = |(_, seconds): &&(&str, u64)| {
-        value.subsec_nanos() == 0 && value.as_secs() >= *seconds && value.as_secs() % seconds == 0
+        value.subsec_nanos() == 0
+            && value.as_secs() >= *seconds
+            && value.as_secs().is_multiple_of(*seconds)
     };
     match units.iter().find(whole) {
         Some((unit, seconds)) => format!("{}{unit}", value.as_secs() / seconds),

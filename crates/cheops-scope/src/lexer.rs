@@ -109,12 +109,10 @@ impl<'a> Lexer<'a> {
                     return Err(ScopeError::new(ErrorKind::Syntax, here, title)
                         .expecting(["`\\\"`", "`\\\\`"]));
                 }
-                Some(byte) if byte.is_ascii_control() => {
-                    let title = "control characters cannot be written, not even in quotes";
-                    return Err(
-                        ScopeError::new(ErrorKind::Syntax, Span::new(at, at + 1), title)
-                            .expecting(["`\"`"]),
-                    );
+                Some(byte) if byte.is_ascii_control() => return Err(control(at, 1)),
+                // U+0080 to U+009F: control characters too, some terminals obey them.
+                Some(0xC2) if matches!(bytes.get(at + 1), Some(0x80..=0x9F)) => {
+                    return Err(control(at, 2));
                 }
                 Some(_) => at += 1,
                 None => {
@@ -149,6 +147,11 @@ impl<'a> Lexer<'a> {
             .expecting(["a name", "an operator"])
             .suggesting(meant)
     }
+}
+
+fn control(at: usize, length: usize) -> ScopeError {
+    let title = "control characters cannot be written, not even in quotes";
+    ScopeError::new(ErrorKind::Syntax, Span::new(at, at + length), title).expecting(["`\"`"])
 }
 
 pub(crate) fn starts_word(byte: u8) -> bool {

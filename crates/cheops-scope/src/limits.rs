@@ -5,6 +5,7 @@
 
 use crate::ast::Span;
 use crate::error::{ErrorKind, ScopeError};
+use crate::lexer::continues_word;
 
 /// A scope rides in one header value; proxies commonly refuse larger ones.
 pub const TEXT_BYTES_MAX: usize = 4096;
@@ -16,18 +17,16 @@ pub const NESTING_MAX: usize = 32;
 pub const GROUP_SITES_MAX: usize = 1024;
 /// `around` and `any` keep the nearest: nobody waits for a 65th try.
 pub const CHOICES_MAX: usize = 64;
-/// How many names an error lists before it says how many more there are.
+/// How many names an error lists; after them it says how many more there are.
 pub(crate) const EXPECTED_MAX: usize = 16;
 
 /// Looks at the bytes once, without parsing.
 pub(crate) fn check(text: &str) -> Result<(), ScopeError> {
     if text.len() > TEXT_BYTES_MAX {
-        let title = format!(
-            "a scope has at most {TEXT_BYTES_MAX} bytes, this one {}",
-            text.len()
-        );
-        let at = Span::new(text.floor_char_boundary(TEXT_BYTES_MAX), text.len());
-        return Err(ScopeError::new(ErrorKind::TooLong, at, title));
+        return Err(too_long(
+            text.floor_char_boundary(TEXT_BYTES_MAX),
+            text.len(),
+        ));
     }
     // No shorter text can reach any of the other bounds.
     if text.len() <= NESTING_MAX {
@@ -78,10 +77,10 @@ impl Scan {
             b'(' => self.open(at)?,
             b')' => self.depth = self.depth.saturating_sub(1),
             b':' => self.bind()?,
-            b'&' => self.join(at, |level| &mut level.replicas)?,
+            b'&' => self.join(bytes, end, |level| &mut level.replicas)?,
             b'+' | b'%' => {
                 self.levels[self.depth].replicas = 0;
-                self.join(at, |level| &mut level.parts)?;
+                self.join(bytes, end, |level| &mut level.parts)?;
             }
             b';' | b'|' | b',' => self.levels[self.depth] = Level::default(),
             b' ' | b'\t' | b'\r' | b'\n' | b'{' | b'}' | b'=' => (),
@@ -93,11 +92,9 @@ impl Scan {
     fn open(&mut self, at: usize) -> Result<(), ScopeError> {
         if self.depth == NESTING_MAX {
             let title = format!("a scope nests at most {NESTING_MAX} deep");
-            return Err(ScopeError::new(
-                ErrorKind::TooDeep,
-                Span::new(at, at + 1),
-                title,
-            ));
+            let at = Span::new(at, at + 1);
+            return Err(ScopeError::new(ErrorKind::TooDeep, at, title)
+                .expecting([format!("at most {NESTING_MAX} levels")]));
         }
         self.depth += 1;
         self.levels[self.depth] = Level::default();
@@ -110,24 +107,52 @@ impl Scan {
         if self.bindings > BINDINGS_MAX {
             let title = format!("a scope binds at most {BINDINGS_MAX} services");
             let at = Span::new(self.name.0, self.name.1);
-            return Err(ScopeError::new(ErrorKind::TooManyBindings, at, title));
+            return Err(ScopeError::new(ErrorKind::TooManyBindings, at, title)
+                .expecting([format!("at most {BINDINGS_MAX} services")]));
         }
         Ok(())
     }
 
-    fn join(&mut self, at: usize, count: fn(&mut Level) -> &mut usize) -> Result<(), ScopeError> {
+    fn join(
+        &mut self,
+        bytes: &[u8],
+        after: usize,
+        count: fn(&mut Level) -> &mut usize,
+    ) -> Result<(), ScopeError> {
         let joined = count(&mut self.levels[self.depth]);
         *joined += 1;
         if *joined + 1 > GROUP_SITES_MAX {
-            return Err(too_many_sites(Span::new(at, at + 1)));
+            return Err(too_many_sites(member_from(bytes, after)));
         }
         Ok(())
     }
 }
 
+/// The name that follows an operator, blanks between left out; its first word if it has more.
+fn member_from(bytes: &[u8], after: usize) -> Span {
+    let from = |at: usize, stop: fn(&u8) -> bool| {
+        let rest = bytes[at..].iter().position(stop);
+        rest.map_or(bytes.len(), |found| at + found)
+    };
+    let start = from(after, |b| !b.is_ascii_whitespace());
+    let end = match bytes.get(start) {
+        Some(b'"') => quoted_end(bytes, start),
+        _ => from(start, |b| b.is_ascii() && !continues_word(*b)),
+    };
+    Span::new(start, end)
+}
+
+/// Too long by what stands after `fits`.
+pub(crate) fn too_long(fits: usize, length: usize) -> ScopeError {
+    let title = format!("a scope has at most {TEXT_BYTES_MAX} bytes, this one {length}");
+    ScopeError::new(ErrorKind::TooLong, Span::new(fits, length), title)
+        .expecting([format!("at most {TEXT_BYTES_MAX} bytes")])
+}
+
 pub(crate) fn too_many_sites(at: Span) -> ScopeError {
     let title = format!("at most {GROUP_SITES_MAX} sites are joined by one `&` or `+`");
     ScopeError::new(ErrorKind::TooManySites, at, title)
+        .expecting([format!("at most {GROUP_SITES_MAX} sites")])
 }
 
 /// One past the closing quote, or the end of the text.

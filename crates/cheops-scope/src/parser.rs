@@ -27,6 +27,9 @@ pub fn parse(text: &str) -> Result<Scope, ScopeError> {
 pub fn parse_bytes(bytes: &[u8]) -> Result<Scope, ScopeError> {
     match std::str::from_utf8(bytes) {
         Ok(text) => parse(text),
+        Err(_) if bytes.len() > limits::TEXT_BYTES_MAX => {
+            Err(limits::too_long(limits::TEXT_BYTES_MAX, bytes.len()))
+        }
         Err(error) => {
             let start = error.valid_up_to();
             let end = start + error.error_len().unwrap_or(bytes.len() - start);
@@ -281,13 +284,13 @@ impl Parser<'_> {
         };
         ScopeError::new(ErrorKind::Syntax, self.token.span, title)
             .expecting(expected.iter().copied())
-            .suggesting(self.meant())
+            .suggesting(self.meant(expected))
     }
 
     /// The few slips that have one obvious mending.
-    fn meant(&self) -> Option<String> {
+    fn meant(&self, expected: &[&str]) -> Option<String> {
         match (self.token.kind, self.text(self.token)) {
-            (TokenKind::Equals, _) => Some(":".into()),
+            (TokenKind::Equals, _) if expected == ["`:`"] => Some(":".into()),
             (TokenKind::Word, "and") => Some("&".into()),
             (TokenKind::Word, "or") => Some(";".into()),
             _ => None,
@@ -312,11 +315,13 @@ fn site(text: &str, token: Token) -> Parsed<Location> {
 
 /// The prescan counts what is written; opened parentheses can still join two lists into one.
 fn bounded(group: Location) -> Parsed<Location> {
-    match &group {
-        Location::Span(of) | Location::Replicate(of) if of.len() > limits::GROUP_SITES_MAX => {
-            Err(limits::too_many_sites(group.span()))
-        }
-        _ => Ok(group),
+    let past = match &group {
+        Location::Span(of) | Location::Replicate(of) => of.get(limits::GROUP_SITES_MAX),
+        _ => None,
+    };
+    match past {
+        Some(member) => Err(limits::too_many_sites(member.span())),
+        None => Ok(group),
     }
 }
 

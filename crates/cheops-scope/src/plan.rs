@@ -48,7 +48,8 @@ pub enum Plan<G = Guarantee> {
     },
 }
 
-/// A plan whose groups may still get their guarantee from a function around them.
+/// A plan whose groups may still get their guarantee from a function around them. In it, `Queue`
+/// is a site with any promise, so that an outer one cannot replace it: `eventual(strong(a))`.
 pub(crate) type Draft = Plan<Option<Guarantee>>;
 
 impl<G> Plan<G> {
@@ -96,7 +97,7 @@ impl Draft {
                 }
             )
         };
-        one_or(once(flat(of, same)), |of| Plan::Replicate {
+        one_or(members(flat(of, same)), |of| Plan::Replicate {
             of,
             guarantee: None,
         })
@@ -113,7 +114,7 @@ impl Draft {
                 }
             )
         };
-        one_or(once(flat(of, same)), |of| Plan::Span {
+        one_or(members(flat(of, same)), |of| Plan::Span {
             of,
             guarantee: None,
         })
@@ -122,7 +123,7 @@ impl Draft {
     /// Promises `guarantee` to whatever has no promise of its own yet: the innermost holds.
     pub(crate) fn promise(self, guarantee: &Guarantee) -> Draft {
         match self {
-            Plan::At(at) if guarantee.queues_on_one_site() => Plan::Queue {
+            Plan::At(at) => Plan::Queue {
                 at,
                 guarantee: guarantee.clone(),
             },
@@ -177,7 +178,10 @@ impl Draft {
         let or = |own: Option<Guarantee>| own.unwrap_or_else(|| default.clone());
         match self {
             Plan::At(site) => Plan::At(site),
-            Plan::Queue { at, guarantee } => Plan::Queue { at, guarantee },
+            Plan::Queue { at, guarantee } if guarantee.queues_on_one_site() => {
+                Plan::Queue { at, guarantee }
+            }
+            Plan::Queue { at, .. } => Plan::At(at),
             Plan::FirstOf(of) => Plan::FirstOf(inner(of)),
             Plan::Replicate { of, guarantee } => Plan::Replicate {
                 of: inner(of),
@@ -223,6 +227,24 @@ fn members_of(plan: Draft) -> Vec<Draft> {
         | Plan::Span { of, .. }
         | Plan::Keep { of, .. } => of,
         Plan::At(_) | Plan::Queue { .. } => vec![plan],
+    }
+}
+
+/// The members of a group, each once. Beside others a site that is not queued is just a site.
+fn members(of: Vec<Draft>) -> Vec<Draft> {
+    let of = once(of);
+    let plain = |plan: &Draft| !matches!(plan, Plan::Queue { .. } | Plan::FirstOf(_));
+    if of.len() == 1 || of.iter().all(plain) {
+        return of;
+    }
+    once(of.into_iter().map(settle).collect())
+}
+
+fn settle(plan: Draft) -> Draft {
+    match plan {
+        Plan::Queue { at, guarantee } if !guarantee.queues_on_one_site() => Plan::At(at),
+        Plan::FirstOf(of) => Plan::FirstOf(of.into_iter().map(settle).collect()),
+        other => other,
     }
 }
 

@@ -93,7 +93,7 @@ impl Resolver<'_> {
                 span,
                 format!("unknown site `{name}`"),
             )
-            .expecting(known().take(EXPECTED_MAX))
+            .expecting(listed(known()))
             .suggesting(nearest(name, known()))
         })
     }
@@ -106,12 +106,21 @@ impl Resolver<'_> {
         let names = world.service_names();
         let title = format!("unknown service `{}`", binding.service);
         ScopeError::new(ErrorKind::UnknownService, binding.span, title)
-            .expecting(registered.take(EXPECTED_MAX))
+            .expecting(listed(registered))
             .suggesting(nearest(
                 binding.service.as_str(),
                 names.iter().map(|name| name.as_str()),
             ))
     }
+}
+
+/// The first few names, and how many more there are.
+fn listed<'a>(names: impl Iterator<Item = &'a str>) -> Vec<String> {
+    let mut names = names.map(str::to_owned);
+    let mut shown: Vec<String> = names.by_ref().take(EXPECTED_MAX).collect();
+    let more = names.count();
+    shown.extend((more > 0).then(|| format!("… and {more} more")));
+    shown
 }
 
 /// Functions can join more sites than anybody typed.

@@ -12,7 +12,9 @@ pub(crate) fn nearest<'a>(
             continue;
         }
         let distance = distance(typed, candidate);
-        if distance <= allowed && best.is_none_or(|(least, _)| distance < least) {
+        // As many edits as letters is another name, not a slip.
+        let slip = distance <= allowed && distance < candidate.len().max(typed.len());
+        if slip && best.is_none_or(|(least, _)| distance < least) {
             best = Some((distance, candidate));
         }
     }
@@ -51,5 +53,6 @@ mod tests {
         assert_eq!(nearest("aruond", known).as_deref(), Some("around"));
         assert_eq!(nearest("DC1", known).as_deref(), Some("DC 1"));
         assert_eq!(nearest("paris", known), None);
+        assert_eq!(nearest("z", ["a", "b"]), None);
     }
 }

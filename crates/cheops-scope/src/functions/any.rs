@@ -1,6 +1,7 @@
 //! `any(key=value, …)`: the nearest usable site with these labels.
 
 use super::{Function, Keys};
+use crate::limits::CHOICES_MAX;
 use crate::plan::Draft;
 
 pub(super) static FUNCTION: Function = Function {
@@ -11,7 +12,7 @@ pub(super) static FUNCTION: Function = Function {
     keys: Keys::Labels,
     resolve: |arguments, resolver| {
         let found = resolver.labelled(arguments)?;
-        let near = resolver.nearest_first(resolver.world.here(), found);
+        let near = resolver.nearest_first(resolver.world.here(), found, CHOICES_MAX);
         Ok(Draft::first_of(near.into_iter().map(|site| resolver.at(site)).collect()))
     },
 };

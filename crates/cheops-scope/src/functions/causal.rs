@@ -25,6 +25,6 @@ fn handler(word: &str) -> OnConflict {
         "merge" => OnConflict::Merge,
         "keep" => OnConflict::Keep,
         "manual" => OnConflict::Manual,
-        custom => OnConflict::Custom(custom.trim_start_matches("custom.").to_owned()),
+        custom => OnConflict::Custom(custom.strip_prefix("custom.").unwrap_or(custom).to_owned()),
     }
 }

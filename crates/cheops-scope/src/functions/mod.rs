@@ -184,11 +184,13 @@ impl Resolver<'_> {
     pub(crate) fn one_site(&self, location: &Location) -> Result<SiteIndex, ScopeError> {
         let known = |site: &SiteName| self.world.site(site.as_str());
         match self.location(location)? {
-            Plan::At(site) => Ok(known(&site).expect("a plan names sites of its world")),
+            Plan::At(site) | Plan::Queue { at: site, .. } => {
+                Ok(known(&site).expect("a plan names sites of its world"))
+            }
             _ => Err(ScopeError::new(
                 ErrorKind::BadArgument,
                 location.span(),
-                "has to be one site",
+                "the centre has to be one site",
             )
             .expecting(["one site"])),
         }
@@ -217,11 +219,15 @@ impl Resolver<'_> {
         Ok(found)
     }
 
-    /// The nearest of these to `from`: by round trip (unknown last), then by name.
-    pub(crate) fn nearest_first(&self, from: SiteIndex, sites: Vec<SiteIndex>) -> Vec<SiteIndex> {
+    /// The `keep` nearest of these to `from`: by round trip (unknown last), then by name.
+    pub(crate) fn nearest_first(
+        &self,
+        from: SiteIndex,
+        sites: Vec<SiteIndex>,
+        keep: usize,
+    ) -> Vec<SiteIndex> {
         let far = |site| self.world.round_trip(from, site).unwrap_or(Duration::MAX);
         let mut keyed: Vec<_> = sites.into_iter().map(|site| (far(site), site)).collect();
-        let keep = crate::limits::CHOICES_MAX;
         if keyed.len() > keep {
             keyed.select_nth_unstable(keep);
             keyed.truncate(keep);
@@ -241,9 +247,10 @@ impl Keys {
             Some((_, value)) => value.check(pair),
             None => {
                 let title = format!("unknown key `{}`", pair.key);
+                let none = options.is_empty().then_some("no key");
                 Err(
                     ScopeError::new(ErrorKind::BadArgument, pair.key_span, title)
-                        .expecting(known())
+                        .expecting(known().chain(none))
                         .suggesting(nearest(&pair.key, known())),
                 )
             }
@@ -253,11 +260,11 @@ impl Keys {
 
 impl Value {
     fn check(self, pair: &Pair) -> Result<(), ScopeError> {
-        let fault = |expected: &[&str], suggestion| {
+        let fault = |expected: Vec<String>, suggestion| {
             let title = format!("`{}` cannot be `{}`", pair.key, pair.value);
             Err(
                 ScopeError::new(ErrorKind::BadArgument, pair.value_span, title)
-                    .expecting(expected.iter().copied())
+                    .expecting(expected)
                     .suggesting(suggestion),
             )
         };
@@ -266,7 +273,7 @@ impl Value {
             Value::Duration => {
                 let meant = format!("{}s", pair.value);
                 fault(
-                    &["a duration such as 24h"],
+                    vec!["a duration such as 24h".to_owned()],
                     duration(&meant).filter(|d| !d.is_zero()).map(|_| meant),
                 )
             }
@@ -278,7 +285,11 @@ impl Value {
                 if words.iter().any(fits) {
                     return Ok(());
                 }
-                fault(words, nearest(&pair.value, words.iter().copied()))
+                let takes_name = |word: &str| word.ends_with('.');
+                let whole = words.iter().copied().filter(|word| !takes_name(word));
+                let name = |word: &str| if takes_name(word) { "<name>" } else { "" };
+                let expected = words.iter().map(|word| format!("{word}{}", name(word)));
+                fault(expected.collect(), nearest(&pair.value, whole))
             }
         }
     }

@@ -1,6 +1,9 @@
 //! `replicas(n, location)`: keep n live replicas among these sites.
 
+use std::collections::HashSet;
+
 use cheops_model::{Guarantee, SiteName};
+use foldhash::quality::RandomState;
 
 use super::{Function, Keys, Parameter, ParameterKind};
 use crate::ast::Span;
@@ -17,7 +20,12 @@ pub(super) static FUNCTION: Function = Function {
     ],
     keys: Keys::Options(&[]),
     resolve: |arguments, resolver| {
-        let mut among = Among { sites: Vec::new(), guarantee: None, span: arguments.span(1) };
+        let mut among = Among {
+            sites: Vec::new(),
+            seen: HashSet::default(),
+            guarantee: None,
+            span: arguments.span(1),
+        };
         among.gather(resolver.location(arguments.location(1))?)?;
         let count = arguments.count(0);
         if count as usize > among.sites.len() {
@@ -34,6 +42,7 @@ pub(super) static FUNCTION: Function = Function {
 /// The sites of a location, each once, and the one guarantee that holds for them.
 struct Among {
     sites: Vec<SiteName>,
+    seen: HashSet<SiteName, RandomState>,
     guarantee: Option<Guarantee>,
     span: Span,
 }
@@ -47,12 +56,12 @@ impl Among {
                 self.add(at);
             }
             Plan::FirstOf(of) => self.gather_each(of)?,
-            Plan::Replicate { of, guarantee } => {
+            Plan::Replicate { of, guarantee }
+            | Plan::Span { of, guarantee }
+            | Plan::Keep { of, guarantee, .. } => {
                 self.promise(guarantee)?;
                 self.gather_each(of)?;
             }
-            Plan::Span { .. } => return Err(self.fault("replicas are whole: `+` makes parts")),
-            Plan::Keep { .. } => return Err(self.fault("`replicas` does not nest")),
         }
         Ok(())
     }
@@ -62,7 +71,7 @@ impl Among {
     }
 
     fn add(&mut self, site: SiteName) {
-        if !self.sites.contains(&site) {
+        if self.seen.insert(site.clone()) {
             self.sites.push(site);
         }
     }
@@ -70,9 +79,7 @@ impl Among {
     fn promise(&mut self, guarantee: Option<Guarantee>) -> Result<(), ScopeError> {
         match (&self.guarantee, guarantee) {
             (_, None) => Ok(()),
-            (Some(held), Some(new)) if *held != new => {
-                Err(self.fault("replicas have one guarantee, not two"))
-            }
+            (Some(held), Some(new)) if *held != new => Err(self.two_guarantees()),
             (_, Some(new)) => {
                 self.guarantee = Some(new);
                 Ok(())
@@ -80,8 +87,8 @@ impl Among {
         }
     }
 
-    fn fault(&self, title: &str) -> ScopeError {
-        ScopeError::new(ErrorKind::BadArgument, self.span, title)
-            .expecting(["sites joined with `&` or `;`"])
+    fn two_guarantees(&self) -> ScopeError {
+        let title = "replicas have one guarantee, not two";
+        ScopeError::new(ErrorKind::BadArgument, self.span, title).expecting(["one guarantee"])
     }
 }
