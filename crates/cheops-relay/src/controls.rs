@@ -26,7 +26,8 @@ struct Way {
 #[derive(Clone, Debug)]
 pub(crate) struct State {
     pub(crate) delay: Duration,
-    pub(crate) refusing: bool,
+    /// How often streams were refused: who began before the last time is to be reset.
+    pub(crate) refusals: u64,
     to_target: Way,
     from_target: Way,
 }
@@ -96,7 +97,7 @@ impl Controls {
         };
         let state = State {
             delay: shape.delay,
-            refusing: false,
+            refusals: 0,
             to_target: way,
             from_target: way,
         };
@@ -118,7 +119,7 @@ impl Controls {
 
     pub(crate) fn refuse(&self) {
         self.0.send_modify(|state| {
-            state.refusing = true;
+            state.refusals += 1;
             state.to_target.open = false;
             state.from_target.open = false;
         });
@@ -127,7 +128,6 @@ impl Controls {
     pub(crate) fn heal(&self) {
         let now = Instant::now();
         self.0.send_modify(|state| {
-            state.refusing = false;
             for way in [&mut state.to_target, &mut state.from_target] {
                 if !way.open {
                     *way = Way {

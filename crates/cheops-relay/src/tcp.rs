@@ -33,7 +33,9 @@ pub(crate) async fn relay_streams(link: Arc<Link>, door: Arc<Door>) {
             accepted = door.accept(), if streams.len() < STREAMS_MAX => match accepted {
                 Ok(client) => {
                     number += 1;
-                    streams.spawn(relay_stream(link.clone(), client, number));
+                    let refusals = link.state.borrow().refusals;
+                    let stream = Stream { link: link.clone(), number, refusals };
+                    streams.spawn(stream.relay(client));
                 }
                 Err(_) => sleep(ACCEPT_PAUSE).await,
             },
@@ -44,74 +46,79 @@ pub(crate) async fn relay_streams(link: Arc<Link>, door: Arc<Door>) {
     }
 }
 
-async fn relay_stream(link: Arc<Link>, mut client: TcpStream, number: u64) {
-    let Ok(mut target) = open(&link, &client).await else {
-        return reset(&client);
-    };
-    // Latency only: without it the relay works as well.
-    let _ = (client.set_nodelay(true), target.set_nodelay(true));
-    let carried = carry(&link, &mut client, &mut target, number);
-    if or_refused(&link, carried).await.is_err() {
-        reset(&client);
-        reset(&target);
-    }
+/// One stream over the link.
+struct Stream {
+    link: Arc<Link>,
+    number: u64,
+    /// How often the link had refused when this stream began.
+    refusals: u64,
 }
 
-/// Passes the handshake, then reaches the target. That last step is not given up when the link
-/// refuses: a target that has accepted already is to see a reset, not an end.
-async fn open(link: &Link, client: &TcpStream) -> Result<TcpStream, Broken> {
-    or_refused(link, shake_hands(link, client)).await?;
-    match timeout(CONNECT_MAX, TcpStream::connect(link.target)).await {
-        Ok(Ok(stream)) => Ok(stream),
-        Ok(Err(_)) | Err(_) => Err(Broken),
+impl Stream {
+    async fn relay(self, mut client: TcpStream) {
+        let Ok(mut target) = self.open(&client).await else {
+            return reset(&client);
+        };
+        // Latency only: without it the relay works as well.
+        let _ = (client.set_nodelay(true), target.set_nodelay(true));
+        let carried = self.carry(&mut client, &mut target);
+        if self.or_refused(carried).await.is_err() {
+            reset(&client);
+            reset(&target);
+        }
     }
-}
 
-async fn shake_hands(link: &Link, client: &TcpStream) -> Result<(), Broken> {
-    let begun_at = Instant::now();
-    let mut state = link.state.clone();
-    wait_for(&mut state, |state| state.established(begun_at)).await?;
-    let met_a_cut = state.borrow().was_cut_since(begun_at);
-    if met_a_cut && has_left(client).await {
-        // Over a real cut its connection would never have come to be, nor what it sent.
-        return Err(Broken);
+    /// Passes the handshake, then reaches the target. That last step is not given up when the link
+    /// refuses: a target that has accepted already is to see a reset, not an end.
+    async fn open(&self, client: &TcpStream) -> Result<TcpStream, Broken> {
+        self.or_refused(self.shake_hands(client)).await?;
+        match timeout(CONNECT_MAX, TcpStream::connect(self.link.target)).await {
+            Ok(Ok(stream)) => Ok(stream),
+            Ok(Err(_)) | Err(_) => Err(Broken),
+        }
     }
-    Ok(())
+
+    async fn shake_hands(&self, client: &TcpStream) -> Result<(), Broken> {
+        let begun_at = Instant::now();
+        let mut state = self.link.state.clone();
+        wait_for(&mut state, |state| state.established(begun_at)).await?;
+        let met_a_cut = state.borrow().was_cut_since(begun_at);
+        if met_a_cut && has_left(client).await {
+            // Over a real cut its connection would never have come to be, nor what it sent.
+            return Err(Broken);
+        }
+        Ok(())
+    }
+
+    async fn carry(&self, client: &mut TcpStream, target: &mut TcpStream) -> Result<(), Broken> {
+        let (client_reads, client_writes) = client.split();
+        let (target_reads, target_writes) = target.split();
+        let there = Line::new(&self.link, Direction::ToTarget, self.number);
+        let back = Line::new(&self.link, Direction::FromTarget, self.number);
+        tokio::try_join!(
+            pump(there, client_reads, target_writes),
+            pump(back, target_reads, client_writes),
+        )?;
+        Ok(())
+    }
+
+    /// What `work` comes to, unless the link refuses before.
+    async fn or_refused<T>(
+        &self,
+        work: impl Future<Output = Result<T, Broken>>,
+    ) -> Result<T, Broken> {
+        let mut state = self.link.state.clone();
+        tokio::select! {
+            done = work => done,
+            _ = state.wait_for(|state| state.refusals != self.refusals) => Err(Broken),
+        }
+    }
 }
 
 /// Whether the client has closed its side already.
 async fn has_left(client: &TcpStream) -> bool {
     let readiness = timeout(Duration::ZERO, client.ready(Interest::READABLE)).await;
     matches!(readiness, Ok(Ok(ready)) if ready.is_read_closed())
-}
-
-async fn carry(
-    link: &Link,
-    client: &mut TcpStream,
-    target: &mut TcpStream,
-    number: u64,
-) -> Result<(), Broken> {
-    let (client_reads, client_writes) = client.split();
-    let (target_reads, target_writes) = target.split();
-    let there = Line::new(link, Direction::ToTarget, number);
-    let back = Line::new(link, Direction::FromTarget, number);
-    tokio::try_join!(
-        pump(there, client_reads, target_writes),
-        pump(back, target_reads, client_writes),
-    )?;
-    Ok(())
-}
-
-/// What `work` comes to, unless the link refuses before.
-async fn or_refused<T>(
-    link: &Link,
-    work: impl Future<Output = Result<T, Broken>>,
-) -> Result<T, Broken> {
-    let mut state = link.state.clone();
-    tokio::select! {
-        done = work => done,
-        _ = state.wait_for(|state| state.refusing) => Err(Broken),
-    }
 }
 
 /// Makes the coming close a reset. Where that fails, an ordinary end has to do.

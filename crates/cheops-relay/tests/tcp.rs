@@ -160,6 +160,22 @@ async fn refusing_resets_streams_and_healing_accepts_again() {
 }
 
 #[tokio::test]
+async fn refusing_for_an_instant_resets_all_the_same() {
+    let (relay, listener) = start(Shape::default()).await;
+    let (mut client, mut target) = connect(&relay, &listener).await;
+    relay.refuse();
+    relay.heal().unwrap();
+    assert_eq!(
+        client.read_u8().await.unwrap_err().kind(),
+        ErrorKind::ConnectionReset
+    );
+    assert_eq!(
+        target.read_u8().await.unwrap_err().kind(),
+        ErrorKind::ConnectionReset
+    );
+}
+
+#[tokio::test]
 async fn a_half_close_is_passed_on() {
     let (relay, listener) = start(Shape::with_delay(Duration::from_millis(2))).await;
     let (mut client, mut target) = connect(&relay, &listener).await;
