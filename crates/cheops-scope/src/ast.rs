@@ -1,10 +1,10 @@
 //! The tree of a scope, as written: names as typed, nothing looked up.
 
 use cheops_model::{ServiceName, SiteName};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 /// Byte offsets into the text. Where a thing stands never makes two trees differ.
-#[derive(Clone, Copy, Debug, Default, Serialize)]
+#[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
 pub struct Span {
     /// The first byte.
     pub start: usize,

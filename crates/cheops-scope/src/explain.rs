@@ -10,7 +10,7 @@ use serde::Serialize;
 use crate::check::Checked;
 use crate::error::ScopeError;
 use crate::plan::Plan;
-use crate::world::World;
+use crate::world::{SiteIndex, World};
 
 /// As JSON it is the object of the contract.
 #[derive(Clone, Debug, Serialize)]
@@ -43,8 +43,17 @@ struct Facts {
 impl Explanation {
     /// Resolves a scope for every service of the world: what it does not bind runs here.
     pub fn of(scope: &Checked, world: &World) -> Result<Explanation, ScopeError> {
-        let resolved = scope.resolve(world)?;
-        let here = world.site_name(world.here()).clone();
+        Explanation::from(scope, world, world.here())
+    }
+
+    /// The same for a request that enters at `here`.
+    pub fn from(
+        scope: &Checked,
+        world: &World,
+        here_index: SiteIndex,
+    ) -> Result<Explanation, ScopeError> {
+        let resolved = scope.resolve_from(world, here_index)?;
+        let here = world.site_name(here_index).clone();
         let mut services = BTreeMap::new();
         for service in world.services() {
             let plan = ServicePlan {
@@ -61,7 +70,7 @@ impl Explanation {
         for (service, plan) in resolved.plans {
             plan.for_each_site(&mut |site| {
                 if let Some(index) = world.site(site.as_str()) {
-                    let round_trip = world.round_trip(world.here(), index);
+                    let round_trip = world.round_trip(here_index, index);
                     let reachable = world.reachable(index);
                     facts.insert(
                         site.clone(),

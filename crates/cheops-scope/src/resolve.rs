@@ -29,9 +29,14 @@ impl Resolved {
 }
 
 impl Checked {
-    /// Resolves every binding.
+    /// Resolves every binding for a request that enters where the world is seen from.
     pub fn resolve(&self, world: &World) -> Result<Resolved, ScopeError> {
-        let resolver = Resolver { world };
+        self.resolve_from(world, world.here())
+    }
+
+    /// Resolves every binding for a request that entered at `here`.
+    pub fn resolve_from(&self, world: &World, here: SiteIndex) -> Result<Resolved, ScopeError> {
+        let resolver = Resolver { world, here };
         let mut plans: Vec<(ServiceName, Plan)> = Vec::with_capacity(self.scope().bindings.len());
         for binding in &self.scope().bindings {
             let (service, plan) = resolver.binding(binding)?;
@@ -48,6 +53,7 @@ impl Checked {
 /// What functions resolve with.
 pub(crate) struct Resolver<'a> {
     pub(crate) world: &'a World,
+    pub(crate) here: SiteIndex,
 }
 
 impl Resolver<'_> {
@@ -64,7 +70,7 @@ impl Resolver<'_> {
     pub(crate) fn location(&self, location: &Location) -> Result<Draft, ScopeError> {
         match location {
             Location::Site(name, span) => Ok(self.at(self.site(name.as_str(), *span)?)),
-            Location::Here(_) => Ok(self.at(self.world.here())),
+            Location::Here(_) => Ok(self.at(self.here)),
             Location::First(of) => Ok(Draft::first_of(self.each(of)?)),
             Location::Span(of) => bounded(Draft::span(self.each(of)?), location.span()),
             Location::Replicate(of) => bounded(Draft::replicate(self.each(of)?), location.span()),

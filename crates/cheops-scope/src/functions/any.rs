@@ -12,7 +12,7 @@ pub(super) static FUNCTION: Function = Function {
     keys: Keys::Labels,
     resolve: |arguments, resolver| {
         let found = resolver.labelled(arguments)?;
-        let near = resolver.nearest_first(resolver.world.here(), found, CHOICES_MAX);
+        let near = resolver.nearest_first(resolver.here, found, CHOICES_MAX);
         Ok(Draft::first_of(near.into_iter().map(|site| resolver.at(site)).collect()))
     },
 };
