@@ -118,6 +118,7 @@ async fn a_cut_path_is_given_up_within_two_seconds_and_found_again_within_two() 
         Mark::Connected,
         "its own way is not cut"
     );
+    cut.swallows().await;
     let started = Instant::now();
     cut.open();
     one.waits_for("site2", Mark::Connected).await;

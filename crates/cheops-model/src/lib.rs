@@ -8,8 +8,10 @@ mod guarantee;
 mod labels;
 mod mark;
 mod name;
+mod profile;
 
 pub use guarantee::{Failover, Guarantee, OnConflict, StrongRead};
 pub use labels::Labels;
 pub use mark::Mark;
 pub use name::{NAME_BYTES_MAX, NameFault, ServiceName, SiteName};
+pub use profile::Profile;

@@ -1,5 +1,6 @@
 //! Connecting to a peer: TCP, TLS, and the certificate's name, under one deadline.
 
+use std::collections::BTreeMap;
 use std::io;
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -91,12 +92,22 @@ pub(super) struct Connected {
 pub(super) struct Connector {
     identity: Arc<Identity>,
     tls: TlsConnector,
+    /// Where sites are reached from here, whatever they announce.
+    routes: Arc<BTreeMap<SiteName, String>>,
 }
 
 impl Connector {
-    pub(super) fn new(identity: Arc<Identity>, alpn: &[u8]) -> Connector {
+    pub(super) fn new(
+        identity: Arc<Identity>,
+        alpn: &[u8],
+        routes: Arc<BTreeMap<SiteName, String>>,
+    ) -> Connector {
         let tls = TlsConnector::from(identity.client_config(&[alpn]));
-        Connector { identity, tls }
+        Connector {
+            identity,
+            tls,
+            routes,
+        }
     }
 
     /// Connects to whichever site of the mesh is there.
@@ -115,6 +126,7 @@ impl Connector {
         asked: &SiteName,
         address: &str,
     ) -> Result<Connected, DialError> {
+        let address = self.routes.get(asked).map_or(address, String::as_str);
         let connected = self.connect(address).await?;
         if connected.peer == *asked {
             return Ok(connected);

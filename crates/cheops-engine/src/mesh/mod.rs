@@ -26,6 +26,7 @@ mod saved;
 mod trips;
 mod view;
 
+use std::collections::BTreeMap;
 use std::fs;
 use std::io;
 use std::path::PathBuf;
@@ -64,6 +65,8 @@ pub struct MeshConfig {
     pub announcement: Announcement,
     /// Addresses to join through, tried for ever.
     pub join: Vec<String>,
+    /// Addresses of sites as reached from here, whatever they announce: behind a relay or NAT.
+    pub routes: BTreeMap<SiteName, String>,
     /// Where the known sites are kept; created.
     pub data_dir: PathBuf,
 }
@@ -119,10 +122,12 @@ impl Mesh {
             identity,
             announcement,
             join,
+            routes,
             data_dir,
         } = config;
         check(&identity, &announcement)?;
         join.iter()
+            .chain(routes.values())
             .try_for_each(|address| announcement::check_address(address))?;
         fs::create_dir_all(&data_dir).map_err(|source| MeshError::Data {
             path: data_dir.clone(),
@@ -144,7 +149,8 @@ impl Mesh {
             saved: saved_in,
         };
 
-        let connector = |alpn| Connector::new(identity.clone(), alpn);
+        let routes = Arc::new(routes);
+        let connector = |alpn| Connector::new(identity.clone(), alpn, routes.clone());
         let shared = Shared {
             connector: connector(ALPN_CONTROL),
             greeting,

@@ -121,8 +121,10 @@ impl Owner {
                     Some(event) => self.take(event),
                 },
                 _ = ticks.tick() => self.refresh(),
-                // Only joins end; links go on for ever.
-                Some(_) = self.tasks.join_next() => (),
+                // Only joins end by themselves; a site whose link is gone for good would look away.
+                Some(ended) = self.tasks.join_next() => {
+                    ended.expect("links and joins neither panic nor are cancelled");
+                }
             }
         }
         self.stop().await;

@@ -92,6 +92,7 @@ impl World {
             announcement,
             join: join.to_vec(),
             data_dir: self.data(name),
+            routes: Default::default(),
         };
         let mesh = Mesh::start(config).unwrap();
         let (refused_in, refused) = mpsc::channel(64);
@@ -258,6 +259,7 @@ impl Wire {
 pub(crate) struct Cut {
     at: SocketAddr,
     open: watch::Sender<bool>,
+    swallowed: watch::Sender<u32>,
     _listening: JoinSet<()>,
 }
 
@@ -266,16 +268,22 @@ impl Cut {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let at = listener.local_addr().unwrap();
         let (open, is_open) = watch::channel(true);
+        let swallowed = watch::Sender::new(0);
+        let count = swallowed.clone();
         let mut listening = JoinSet::new();
         listening.spawn(async move {
             let mut paths = JoinSet::new();
             while let Ok((near, _)) = listener.accept().await {
+                if !*is_open.borrow() {
+                    count.send_modify(|count| *count += 1);
+                }
                 paths.spawn(carry(near, target, is_open.clone()));
             }
         });
         Cut {
             at,
             open,
+            swallowed,
             _listening: listening,
         }
     }
@@ -286,6 +294,15 @@ impl Cut {
 
     pub(crate) fn close(&self) {
         self.open.send_replace(false);
+    }
+
+    /// Waits until somebody tries the closed path.
+    pub(crate) async fn swallows(&self) {
+        let mut swallowed = self.swallowed.subscribe();
+        timeout(PATIENCE, swallowed.wait_for(|count| *count > 0))
+            .await
+            .unwrap()
+            .unwrap();
     }
 
     pub(crate) fn open(&self) {

@@ -1,0 +1,135 @@
+//! The world as this agent sees it now: what scopes are resolved against, and who can be reached.
+
+use std::collections::HashSet;
+use std::sync::Arc;
+use std::time::Duration;
+
+use cheops_model::{Guarantee, Labels, Mark, ServiceName, SiteName};
+use cheops_scope::World;
+use tokio::sync::watch;
+
+use crate::mesh::{Announcement, SiteView, View};
+
+/// A snapshot. Requests read it; only a new view of the mesh makes a new one.
+pub struct Picture {
+    /// Grows when a plan could come out otherwise, or another site came or went.
+    pub version: u64,
+    /// This site.
+    pub here: SiteName,
+    /// What scopes are resolved against.
+    pub world: Arc<World>,
+    /// Every known site.
+    pub view: Arc<View>,
+    /// Which sites run which services; this site's are not in it.
+    runs: Arc<HashSet<(SiteName, ServiceName)>>,
+}
+
+/// A service of this site, as scopes see it.
+#[derive(Clone, Debug)]
+pub struct LocalService {
+    /// Its registered name.
+    pub name: ServiceName,
+    /// Its other names.
+    pub aliases: Vec<ServiceName>,
+    /// What `&` and `+` promise when the scope does not say.
+    pub default: Guarantee,
+}
+
+impl Picture {
+    /// What is known of a site's state.
+    pub fn mark(&self, site: &SiteName) -> Mark {
+        self.view.sites.get(site).map_or(Mark::Unknown, |known| known.mark)
+    }
+
+    /// Whether another site announces that service.
+    pub fn runs(&self, site: &SiteName, service: &ServiceName) -> bool {
+        self.runs.contains(&(site.clone(), service.clone()))
+    }
+
+    /// Whether a request for the service may be tried there.
+    pub fn usable(&self, site: &SiteName, service: &ServiceName) -> bool {
+        *site == self.here || (self.mark(site) == Mark::Connected && self.runs(site, service))
+    }
+
+    fn first(view: Arc<View>, local: &[LocalService]) -> Picture {
+        let world = Arc::new(world(&view, local));
+        let runs = Arc::new(runs(&view));
+        Picture { version: 1, here: view.here.clone(), world, view, runs }
+    }
+
+    /// The picture after a change of the view. Round trips that moved a little change no plan.
+    fn next(&self, view: Arc<View>, local: &[LocalService]) -> Picture {
+        let here = self.here.clone();
+        if view.version == self.view.version && !moved(&self.world, &view) {
+            let (world, runs) = (self.world.clone(), self.runs.clone());
+            return Picture { version: self.version, here, world, view, runs };
+        }
+        Picture { version: self.version + 1, ..Picture::first(view, local) }
+    }
+}
+
+/// Turns views of the mesh into pictures, until the mesh ends. Needs a tokio runtime.
+pub fn follow_picture(
+    mut views: watch::Receiver<Arc<View>>,
+    local: Vec<LocalService>,
+) -> watch::Receiver<Arc<Picture>> {
+    let first = Picture::first(views.borrow_and_update().clone(), &local);
+    let (sender, receiver) = watch::channel(Arc::new(first));
+    tokio::spawn(async move {
+        while views.changed().await.is_ok() {
+            let view = views.borrow_and_update().clone();
+            let next = sender.borrow().next(view, &local);
+            sender.send_replace(Arc::new(next));
+        }
+    });
+    receiver
+}
+
+fn world(view: &View, local: &[LocalService]) -> World {
+    let mut world = World::builder(view.here.clone());
+    for service in local {
+        let aliases = service.aliases.iter().cloned();
+        world.service_with(service.name.clone(), aliases, service.default.clone());
+    }
+    for (name, site) in &view.sites {
+        let said = site.announcement.as_deref();
+        let labels = said.map_or_else(Labels::default, |said| said.labels.clone());
+        world.site_with(name.clone(), labels, site.mark == Mark::Connected);
+        for service in said.into_iter().flat_map(|said| &said.services) {
+            world.service(service.name.clone(), service.aliases.iter().cloned());
+        }
+        if let Some(value) = round_trip(site) {
+            world.round_trip(view.here.clone(), name.clone(), value);
+        }
+    }
+    world.build()
+}
+
+fn runs(view: &View) -> HashSet<(SiteName, ServiceName)> {
+    let mut runs = HashSet::new();
+    for (name, site) in &view.sites {
+        let services = |said: &Announcement| said.services.clone();
+        let announced = site.announcement.as_deref().map(services).unwrap_or_default();
+        runs.extend(announced.into_iter().map(|service| (name.clone(), service.name)));
+    }
+    runs
+}
+
+fn round_trip(site: &SiteView) -> Option<Duration> {
+    site.rtt.as_ref().map(|rtt| rtt.value)
+}
+
+/// Whether a round trip differs from the one plans were made with by more than its noise.
+fn moved(world: &World, view: &View) -> bool {
+    view.sites.iter().any(|(name, site)| {
+        let before = world.site(name.as_str()).and_then(|i| world.round_trip(world.here(), i));
+        match (before, round_trip(site)) {
+            (Some(before), Some(now)) => {
+                before.abs_diff(now) > (before / 5).max(Duration::from_millis(1))
+            }
+            (None, None) => false,
+            // This site is 0 away from itself, and nobody measures that.
+            (before, now) => *name != view.here && before.is_some() != now.is_some(),
+        }
+    })
+}
