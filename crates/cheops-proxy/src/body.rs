@@ -1,0 +1,144 @@
+//! One body type for every hop: what came in passes through, frame by frame.
+
+use std::cell::RefCell;
+use std::pin::Pin;
+use std::rc::Rc;
+use std::task::{Context, Poll};
+
+use bytes::Bytes;
+use http_body::{Body as HttpBody, Frame, SizeHint};
+use hyper::body::Incoming;
+
+use crate::limits;
+
+/// A body on its way.
+pub(crate) enum Body {
+    /// Made here, whole.
+    Full(Option<Bytes>),
+    /// As it comes in.
+    Incoming(Incoming),
+    /// As it comes in, kept for a second try.
+    Kept(Kept),
+}
+
+impl Body {
+    pub(crate) fn full(bytes: Bytes) -> Body {
+        Body::Full(Some(bytes))
+    }
+}
+
+impl HttpBody for Body {
+    type Data = Bytes;
+    type Error = hyper::Error;
+
+    fn poll_frame(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, hyper::Error>>> {
+        match self.get_mut() {
+            Body::Full(bytes) => Poll::Ready(bytes.take().map(|bytes| Ok(Frame::data(bytes)))),
+            Body::Incoming(incoming) => Pin::new(incoming).poll_frame(cx),
+            Body::Kept(kept) => kept.poll_frame(cx),
+        }
+    }
+
+    fn is_end_stream(&self) -> bool {
+        match self {
+            Body::Full(bytes) => bytes.as_ref().is_none_or(Bytes::is_empty),
+            Body::Incoming(incoming) => incoming.is_end_stream(),
+            Body::Kept(kept) => kept.is_end_stream(),
+        }
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        match self {
+            Body::Full(bytes) => SizeHint::with_exact(bytes.as_ref().map_or(0, |b| b.len() as u64)),
+            Body::Incoming(incoming) => incoming.size_hint(),
+            Body::Kept(kept) => kept.size_hint(),
+        }
+    }
+}
+
+/// A request body that can be sent again from its start, while it fits the bound.
+#[derive(Clone)]
+pub(crate) struct Kept {
+    store: Rc<RefCell<Store>>,
+    /// The next chunk of the store that this try has not sent.
+    next: usize,
+}
+
+struct Store {
+    rest: Incoming,
+    ended: bool,
+    chunks: Vec<Bytes>,
+    bytes: usize,
+    whole: SizeHint,
+    /// Set once something went by that was not kept.
+    torn: bool,
+}
+
+impl Kept {
+    pub(crate) fn new(rest: Incoming) -> Kept {
+        let whole = rest.size_hint();
+        let ended = rest.is_end_stream();
+        let store = Store { rest, ended, chunks: Vec::new(), bytes: 0, whole, torn: false };
+        Kept { store: Rc::new(RefCell::new(store)), next: 0 }
+    }
+
+    /// The same body from its start, if all that went by was kept.
+    pub(crate) fn again(&self) -> Option<Kept> {
+        let whole = !self.store.borrow().torn;
+        whole.then(|| Kept { store: self.store.clone(), next: 0 })
+    }
+
+    fn poll_frame(
+        &mut self,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, hyper::Error>>> {
+        let mut store = self.store.borrow_mut();
+        if let Some(chunk) = store.chunks.get(self.next) {
+            self.next += 1;
+            return Poll::Ready(Some(Ok(Frame::data(chunk.clone()))));
+        }
+        if store.ended {
+            return Poll::Ready(None);
+        }
+        let polled = Pin::new(&mut store.rest).poll_frame(cx);
+        match &polled {
+            Poll::Ready(Some(Ok(frame))) => {
+                store.keep(frame);
+                self.next = store.chunks.len();
+            }
+            Poll::Ready(Some(Err(_))) => store.torn = true,
+            Poll::Ready(None) => store.ended = true,
+            Poll::Pending => (),
+        }
+        polled
+    }
+
+    fn is_end_stream(&self) -> bool {
+        let store = self.store.borrow();
+        store.ended && self.next >= store.chunks.len()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        // Asked for before the first frame, to choose between a length and chunks.
+        self.store.borrow().whole.clone()
+    }
+}
+
+impl Store {
+    fn keep(&mut self, frame: &Frame<Bytes>) {
+        match frame.data_ref() {
+            Some(chunk) if self.bytes + chunk.len() <= limits::REPLAY_BYTES_MAX => {
+                self.bytes += chunk.len();
+                self.chunks.push(chunk.clone());
+            }
+            // Past the bound, or trailers: from here on there is no second try.
+            _ => {
+                self.torn = true;
+                self.chunks.clear();
+            }
+        }
+    }
+}

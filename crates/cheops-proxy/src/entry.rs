@@ -1,0 +1,185 @@
+//! A request at a service's listener: whose scope, which way, and an answer that tells the truth.
+
+use std::convert::Infallible;
+use std::rc::Rc;
+use std::time::Instant;
+
+use cheops_model::SiteName;
+use cheops_scope::{ErrorKind, ScopeError, Span};
+use http::request::Parts;
+use http::{HeaderValue, Method, Request, Response, header};
+use hyper::body::Incoming;
+
+use crate::body::Body;
+use crate::carrier::{self, Carrier};
+use crate::correlation::Trail;
+use crate::headers;
+use crate::here::Call;
+use crate::limits;
+use crate::own;
+use crate::problem::Problem;
+use crate::route::Journey;
+use crate::scope::{Decision, Route};
+use crate::worker::{Service, Worker};
+
+/// A client's connection to a service's listener.
+pub(crate) struct Connection {
+    pub(crate) worker: Rc<Worker>,
+    pub(crate) service: Rc<Service>,
+    /// `for=192.0.2.7`, the same for all its requests.
+    pub(crate) forwarded: HeaderValue,
+}
+
+/// Answers one request of a client.
+pub(crate) async fn serve(
+    connection: Rc<Connection>,
+    request: Request<Incoming>,
+) -> Result<Response<Body>, Infallible> {
+    let started = Instant::now();
+    let Connection { worker, service, .. } = &*connection;
+    let logged = worker.access_log.then(|| AccessLine::of(&request));
+    let mut response = match answer(&connection, request, started).await {
+        Ok(response) => response,
+        Err(problem) => {
+            tracing::debug!(code = problem.code(), service = %service.config.name, "refused");
+            problem.into_response()
+        }
+    };
+    let took_us = u64::try_from(started.elapsed().as_micros()).unwrap_or(u64::MAX);
+    let out = response.headers_mut();
+    out.remove(headers::NOTHING_HAPPENED);
+    out.append(header::VIA, worker.stamps.via.clone());
+    worker.stamps.timing(out, took_us);
+    service.counters.answered(response.status(), took_us);
+    if let Some(line) = logged {
+        line.write(service, &response, took_us);
+    }
+    Ok(response)
+}
+
+async fn answer(
+    connection: &Connection,
+    request: Request<Incoming>,
+    started: Instant,
+) -> Result<Response<Body>, Problem> {
+    let Connection { worker, service, forwarded } = connection;
+    let (mut head, body) = request.into_parts();
+    if head.uri.path().starts_with("/.cheops/") {
+        return own::answer(worker, &head);
+    }
+    if head.method == Method::CONNECT {
+        let detail = "an agent forwards to registered services only, never to an address";
+        return Err(Problem::ForbiddenByPolicy(detail.to_owned()));
+    }
+    let scoped = scope_of(worker, service, &head)?;
+    headers::clean(&mut head.headers);
+    head.headers.append(header::FORWARDED, forwarded.clone());
+    let call = Call { head, body: Body::Incoming(body) };
+    let Some((decision, trail)) = scoped else {
+        let journey = Journey { worker, service, trail: None, started };
+        return journey.take(&Route::Here, call).await;
+    };
+    let journey = Journey { worker, service, trail: Some(&trail), started };
+    let mut response = journey.take(&decision.route, call).await?;
+    if decision.unbound
+        && let Ok(name) = HeaderValue::from_str(service.config.name.as_str())
+    {
+        response.headers_mut().insert(headers::UNBOUND, name);
+    }
+    Ok(response)
+}
+
+/// The scope of a request: its own, the one its workflow came with, or the site's rule.
+fn scope_of(
+    worker: &Worker,
+    service: &Service,
+    head: &Parts,
+) -> Result<Option<(Rc<Decision>, Trail)>, Problem> {
+    if let Some(text) = own_scope(service, head)? {
+        return decided(worker, service, text, &worker.here, 0).map(Some);
+    }
+    for carrier in &service.carriers_in {
+        match carrier {
+            Carrier::Header => (),
+            Carrier::Baggage => {
+                if let Some(text) = carrier::from_baggage(&head.headers) {
+                    return decided(worker, service, &text, &worker.here, 0).map(Some);
+                }
+            }
+            Carrier::Correlate(correlate) => {
+                let now = Instant::now();
+                if let Some(found) = worker.correlation.find(correlate, &head.headers, now) {
+                    let (text, hops) = (found.scope.as_bytes(), found.hops + 1);
+                    return decided(worker, service, text, &found.entry, hops).map(Some);
+                }
+            }
+        }
+    }
+    match service.rules.iter().find(|rule| rule.matches.fits(head)) {
+        Some(rule) => decided(worker, service, rule.scope.as_bytes(), &worker.here, 0).map(Some),
+        None => Ok(None),
+    }
+}
+
+fn own_scope<'a>(service: &Service, head: &'a Parts) -> Result<Option<&'a [u8]>, Problem> {
+    let mut values = head.headers.get_all(headers::SCOPE).iter();
+    let Some(value) = values.next() else { return Ok(None) };
+    if values.next().is_some() {
+        let title = "X-Scope is given twice; write one, its bindings separated by `,`";
+        let at = Span::new(0, value.len());
+        let error = ScopeError {
+            kind: ErrorKind::Syntax,
+            title: title.to_owned(),
+            position: at,
+            expected: vec!["one X-Scope header".to_owned()],
+            suggestion: None,
+        };
+        return Err(error.into());
+    }
+    if !service.config.accept_scope {
+        let detail = format!("{} takes no scope from clients here", service.config.name);
+        return Err(Problem::ForbiddenByPolicy(detail));
+    }
+    Ok(Some(value.as_bytes()))
+}
+
+fn decided(
+    worker: &Worker,
+    service: &Service,
+    text: &[u8],
+    entry: &SiteName,
+    hops: u32,
+) -> Result<(Rc<Decision>, Trail), Problem> {
+    if hops > limits::HOPS_MAX {
+        let detail = format!("the workflow made more than {} calls in a row", limits::HOPS_MAX);
+        return Err(Problem::Loop(detail));
+    }
+    let decision = service.decider.decide(&worker.picture(), entry, text)?;
+    let trail = Trail { scope: decision.scope.clone(), entry: entry.clone(), hops };
+    Ok((decision, trail))
+}
+
+/// What the access log says of a request; the query is left out, it may hold secrets.
+struct AccessLine {
+    method: Method,
+    path: String,
+}
+
+impl AccessLine {
+    fn of(request: &Request<Incoming>) -> AccessLine {
+        AccessLine { method: request.method().clone(), path: request.uri().path().to_owned() }
+    }
+
+    fn write(&self, service: &Service, response: &Response<Body>, took_us: u64) {
+        let served_by = response.headers().get(headers::SERVED_BY);
+        tracing::info!(
+            target: "access",
+            service = %service.config.name,
+            method = %self.method,
+            path = %self.path,
+            status = response.status().as_u16(),
+            served_by = served_by.and_then(|value| value.to_str().ok()).unwrap_or("-"),
+            took_us,
+        );
+    }
+}

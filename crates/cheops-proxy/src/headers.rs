@@ -1,0 +1,163 @@
+//! Which headers pass, which are ours, and what an answer says of who answered.
+
+use cheops_model::SiteName;
+use http::header::{self, HeaderMap, HeaderName, HeaderValue};
+
+/// The scope of a request.
+pub(crate) const SCOPE: HeaderName = HeaderName::from_static("x-scope");
+/// The sites whose services answered.
+pub(crate) const SERVED_BY: HeaderName = HeaderName::from_static("x-cheops-served-by");
+/// The service that the scope says nothing of.
+pub(crate) const UNBOUND: HeaderName = HeaderName::from_static("x-cheops-unbound");
+/// Between agents: the envelope of a forwarded request.
+pub(crate) const ENVELOPE: HeaderName = HeaderName::from_static("x-cheops-mesh");
+/// Between agents: the `Host` the client asked for.
+pub(crate) const HOST: HeaderName = HeaderName::from_static("x-cheops-host");
+/// Between agents: the problem was found before the service was called.
+pub(crate) const NOTHING_HAPPENED: HeaderName =
+    HeaderName::from_static("x-cheops-nothing-happened");
+/// How long each agent took.
+pub(crate) const SERVER_TIMING: HeaderName = HeaderName::from_static("server-timing");
+/// W3C baggage.
+pub(crate) const BAGGAGE: HeaderName = HeaderName::from_static("baggage");
+
+/// Removes what belongs to one hop alone, and what only an agent may say. A scope goes too: the
+/// carriers put it back for a service that asked for it.
+pub(crate) fn clean(headers: &mut HeaderMap) {
+    // A request rarely has more than these; the list grows where one does.
+    let mut doomed: Vec<HeaderName> = Vec::new();
+    for name in headers.keys() {
+        if is_hop_or_ours(name.as_str()) {
+            doomed.push(name.clone());
+        }
+    }
+    for name in doomed {
+        if name == header::CONNECTION {
+            named_by_connection(headers);
+        }
+        headers.remove(name);
+    }
+}
+
+/// The first byte decides for nearly every header, without a comparison of texts.
+fn is_hop_or_ours(name: &str) -> bool {
+    match name.as_bytes().first() {
+        Some(b'c') => name == "connection",
+        Some(b'k') => name == "keep-alive",
+        Some(b'p') => matches!(
+            name,
+            "proxy-connection" | "proxy-authenticate" | "proxy-authorization"
+        ),
+        Some(b't') => matches!(name, "te" | "transfer-encoding"),
+        Some(b'u') => name == "upgrade",
+        Some(b'x') => name == "x-scope" || name.starts_with("x-cheops-"),
+        _ => false,
+    }
+}
+
+/// `Connection: a, b` makes `a` and `b` headers of this hop.
+fn named_by_connection(headers: &mut HeaderMap) {
+    let mut named: Vec<HeaderName> = Vec::new();
+    for value in headers.get_all(header::CONNECTION) {
+        let tokens = value.as_bytes().split(|b| *b == b',').map(<[u8]>::trim_ascii);
+        for token in tokens {
+            let end_to_end = token.eq_ignore_ascii_case(b"host")
+                || token.eq_ignore_ascii_case(b"content-length");
+            if !end_to_end && let Ok(name) = HeaderName::from_bytes(token) {
+                named.push(name);
+            }
+        }
+    }
+    for name in named {
+        headers.remove(name);
+    }
+}
+
+/// Header values that are the same for every request of this agent: made once, shared.
+pub(crate) struct Stamps {
+    /// `1.1 site1`.
+    pub(crate) via: HeaderValue,
+    /// `site1`.
+    pub(crate) served_by: HeaderValue,
+    /// `agent;desc="site1";dur=`.
+    timing_prefix: String,
+}
+
+impl Stamps {
+    pub(crate) fn new(here: &SiteName) -> Stamps {
+        let value = |text: &str| HeaderValue::from_str(text).expect("a site name fits a header");
+        Stamps {
+            // A pseudonym is a token: no blanks.
+            via: value(&format!("1.1 {}", here.as_str().replace(' ', "_"))),
+            served_by: value(here.as_str()),
+            timing_prefix: format!("agent;desc=\"{here}\";dur="),
+        }
+    }
+
+    /// Adds this agent's time, in milliseconds with three digits.
+    pub(crate) fn timing(&self, headers: &mut HeaderMap, took_us: u64) {
+        let mut text = String::with_capacity(self.timing_prefix.len() + 12);
+        text.push_str(&self.timing_prefix);
+        push_decimal(&mut text, took_us / 1000, 1);
+        text.push('.');
+        push_decimal(&mut text, took_us % 1000, 3);
+        let value = HeaderValue::from_maybe_shared(bytes::Bytes::from(text));
+        headers.append(SERVER_TIMING, value.expect("digits fit a header"));
+    }
+}
+
+fn push_decimal(text: &mut String, mut number: u64, digits: usize) {
+    let mut buffer = [b'0'; 20];
+    let mut at = buffer.len();
+    while number > 0 || buffer.len() - at < digits {
+        at -= 1;
+        buffer[at] = b'0' + (number % 10) as u8;
+        number /= 10;
+    }
+    text.push_str(std::str::from_utf8(&buffer[at..]).unwrap_or_default());
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn map(pairs: &[(&'static str, &'static str)]) -> HeaderMap {
+        let mut map = HeaderMap::new();
+        for (name, value) in pairs {
+            map.append(*name, HeaderValue::from_static(value));
+        }
+        map
+    }
+
+    #[test]
+    fn hop_headers_ours_and_the_ones_connection_names_are_removed() {
+        let mut headers = map(&[
+            ("host", "a"),
+            ("connection", "close, X-Secret, host"),
+            ("x-secret", "1"),
+            ("x-scope", "a: b"),
+            ("x-cheops-served-by", "forged"),
+            ("x-cheops-mesh", "forged"),
+            ("te", "trailers"),
+            ("upgrade", "h2c"),
+            ("keep-alive", "timeout=5"),
+            ("proxy-authorization", "secret"),
+            ("content-type", "text/plain"),
+            ("x-request-id", "7"),
+        ]);
+        clean(&mut headers);
+        let mut left: Vec<_> = headers.keys().map(|name| name.as_str()).collect();
+        left.sort_unstable();
+        assert_eq!(left, ["content-type", "host", "x-request-id"]);
+    }
+
+    #[test]
+    fn timing_has_three_digits() {
+        let mut headers = HeaderMap::new();
+        let stamps = Stamps::new(&"DC 1".parse().unwrap());
+        stamps.timing(&mut headers, 7);
+        stamps.timing(&mut headers, 12_340);
+        let all: Vec<_> = headers.get_all(SERVER_TIMING).iter().collect();
+        assert_eq!(all, ["agent;desc=\"DC 1\";dur=0.007", "agent;desc=\"DC 1\";dur=12.340"]);
+    }
+}

@@ -1,0 +1,133 @@
+//! The end of the way: calling this site's own service.
+
+use std::time::Instant;
+
+use http::request::Parts;
+use http::{HeaderName, HeaderValue, Request, Response, Version, header};
+use tokio::time::{Duration, timeout};
+
+use crate::backend::Fault;
+use crate::body::Body;
+use crate::carrier::{self, Carrier};
+use crate::correlation::Trail;
+use crate::headers;
+use crate::problem::Problem;
+use crate::worker::{Service, Worker};
+
+/// A request for a service of this site, cleaned of what belongs to the last hop.
+pub(crate) struct Call {
+    pub(crate) head: Parts,
+    pub(crate) body: Body,
+}
+
+/// A value that was replaced towards the service and is restored in its answer.
+struct Replaced {
+    header: HeaderName,
+    ours: HeaderValue,
+    own: Option<HeaderValue>,
+}
+
+/// Calls the service and says who answered.
+pub(crate) async fn run(
+    worker: &Worker,
+    service: &Service,
+    mut call: Call,
+    trail: Option<&Trail>,
+    deadline: Duration,
+) -> Result<Response<Body>, Problem> {
+    let replaced = carry(worker, service, &mut call.head, trail)?;
+    prepare(&mut call.head, worker);
+    let safe = call.head.method.is_safe();
+    let request = Request::from_parts(call.head, call.body);
+    let failed = |detail| Problem::ServiceFailed { site: worker.here.clone(), detail };
+    let unknown = |detail| Problem::OutcomeUnknown { site: worker.here.clone(), detail };
+    let response = match timeout(deadline, service.backend.send(request)).await {
+        Ok(Ok(response)) => response,
+        Ok(Err(Fault::NotSent(detail))) => return Err(failed(detail)),
+        Ok(Err(Fault::Sent(detail))) if safe => return Err(failed(detail)),
+        Ok(Err(Fault::Sent(detail))) => return Err(unknown(detail)),
+        Err(_) => {
+            let detail = format!("{} gave no answer within {deadline:?}", service.config.name);
+            return Err(unknown(detail));
+        }
+    };
+    let mut response = response.map(Body::Incoming);
+    let out = response.headers_mut();
+    headers::clean(out);
+    restore(out, replaced);
+    out.insert(headers::SERVED_BY, worker.stamps.served_by.clone());
+    Ok(response)
+}
+
+/// Makes the request one of the kind that HTTP/1.1 services read.
+fn prepare(head: &mut Parts, worker: &Worker) {
+    head.version = Version::HTTP_11;
+    if head.uri.authority().is_some() {
+        origin_form(head);
+    }
+    head.headers.append(header::VIA, worker.stamps.via.clone());
+}
+
+/// HTTP/2 and absolute-form name the host in the URI; HTTP/1.1 services read it in `Host`.
+fn origin_form(head: &mut Parts) {
+    let mut parts = std::mem::take(&mut head.uri).into_parts();
+    if let Some(authority) = parts.authority.take()
+        && !head.headers.contains_key(header::HOST)
+        && let Ok(host) = HeaderValue::from_str(authority.as_str())
+    {
+        head.headers.insert(header::HOST, host);
+    }
+    parts.scheme = None;
+    head.uri = http::Uri::from_parts(parts).unwrap_or_default();
+}
+
+/// Gives the scope to the service the ways it asked for, and no other.
+fn carry(
+    worker: &Worker,
+    service: &Service,
+    head: &mut Parts,
+    trail: Option<&Trail>,
+) -> Result<Vec<Replaced>, Problem> {
+    let mut replaced = Vec::new();
+    let wants_baggage = service.config.carriers.contains(&Carrier::Baggage);
+    if head.headers.contains_key(headers::BAGGAGE) || (wants_baggage && trail.is_some()) {
+        let scope = trail.filter(|_| wants_baggage).and_then(|trail| trail.scope.to_str().ok());
+        carrier::set_baggage(&mut head.headers, scope);
+    }
+    let Some(trail) = trail else { return Ok(replaced) };
+    for carrier in &service.config.carriers {
+        match carrier {
+            Carrier::Baggage => (),
+            Carrier::Header => {
+                head.headers.insert(headers::SCOPE, trail.scope.clone());
+            }
+            Carrier::Correlate(correlate) => {
+                let own = head.headers.get(&correlate.header).cloned();
+                let now = Instant::now();
+                let ours = worker
+                    .correlation
+                    .remember(correlate, &mut head.headers, trail, now)
+                    .map_err(|_| ambiguous(&correlate.header))?;
+                replaced.push(Replaced { header: correlate.header.clone(), ours, own });
+            }
+        }
+    }
+    Ok(replaced)
+}
+
+fn ambiguous(header: &HeaderName) -> Problem {
+    let detail = format!("another scope is in use under the same `{header}`; send another value");
+    Problem::ScopeAmbiguous(detail)
+}
+
+fn restore(headers: &mut http::HeaderMap, replaced: Vec<Replaced>) {
+    for Replaced { header, ours, own } in replaced {
+        if headers.get(&header) != Some(&ours) {
+            continue;
+        }
+        match own {
+            Some(own) => headers.insert(header, own),
+            None => headers.remove(header),
+        };
+    }
+}

@@ -1,0 +1,54 @@
+//! Bounds of the data plane, each with its reason and what happens at it.
+
+use std::time::Duration;
+
+/// Scopes remembered per service and thread; beyond it the least used are read again.
+pub const MEMO_SCOPES: usize = 1024;
+
+/// Body bytes kept for a second try. A longer body gets one try.
+pub const REPLAY_BYTES_MAX: usize = 1024 * 1024;
+
+/// Calls that services may make of each other in one workflow; a 17th is answered 508.
+pub const HOPS_MAX: u32 = 16;
+
+/// Sites one request may pass through; also the length of the visited-site list.
+pub const VISITED_MAX: usize = 16;
+
+/// Correlations remembered per agent; beyond it the oldest are forgotten.
+pub const CORRELATIONS_MAX: usize = 262_144;
+
+/// How long a correlation is remembered: services call out long after they answered.
+pub const CORRELATION_AGE_MAX: Duration = Duration::from_secs(3600);
+
+/// The longest header value that is remembered or made for correlation.
+pub const CORRELATION_BYTES_MAX: usize = 256;
+
+/// Idle connections kept per service endpoint and thread; further ones are closed.
+pub const IDLE_CONNECTIONS_MAX: usize = 256;
+
+/// How long connecting to this site's own service may take.
+pub const CONNECT_TIME_MAX: Duration = Duration::from_secs(2);
+
+/// How long a client may take to send the head of a request.
+pub const HEAD_TIME_MAX: Duration = Duration::from_secs(30);
+
+/// Bytes of a request's head; more is answered 431.
+pub const HEAD_BYTES_MAX: usize = 64 * 1024;
+
+/// Concurrent requests on one HTTP/2 connection of a client.
+pub const CLIENT_STREAMS_MAX: u32 = 256;
+
+/// Concurrent requests on one connection between agents.
+pub const PEER_STREAMS_MAX: u32 = 4096;
+
+/// Bytes in flight of one body between agents: enough for 100 MB/s over 20 ms.
+pub const PEER_STREAM_WINDOW: u32 = 2 * 1024 * 1024;
+
+/// Bytes in flight of one connection between agents: bounds the memory of a slow reader.
+pub const PEER_CONNECTION_WINDOW: u32 = 8 * 1024 * 1024;
+
+/// Probes of a connection between agents. Its control link is probed more often and kills it
+/// earlier; this is for the rare case that only the one connection is dead.
+pub const PEER_PROBE_EVERY: Duration = Duration::from_secs(2);
+/// See [`PEER_PROBE_EVERY`].
+pub const PEER_PROBE_TIME_MAX: Duration = Duration::from_secs(5);

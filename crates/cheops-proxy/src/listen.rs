@@ -1,0 +1,232 @@
+//! Sockets and connections: each belongs to the thread that accepted it.
+
+use std::future::Future;
+use std::io;
+use std::net::{SocketAddr, TcpListener as StdListener};
+use std::rc::Rc;
+use std::time::Duration;
+
+use cheops_engine::mesh::{Accepted, Kind};
+use http::HeaderValue;
+use hyper::rt::Executor;
+use hyper::server::conn::{http1, http2};
+use hyper::service::service_fn;
+use hyper_util::rt::{TokioIo, TokioTimer};
+use socket2::{Domain, Protocol, Socket, Type};
+use tokio::net::{TcpListener, TcpStream};
+
+use crate::entry::{self, Connection};
+use crate::limits;
+use crate::mesh;
+use crate::worker::{Service, Worker};
+
+/// How many connections may wait to be accepted.
+const BACKLOG: i32 = 4096;
+
+/// After a failure to accept (no descriptors left, say): neither spin nor sleep long.
+const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
+
+/// Binds `address` once per thread, so that the kernel spreads connections over them.
+pub fn bind(address: SocketAddr, threads: usize) -> io::Result<Vec<StdListener>> {
+    // `SO_REUSEPORT` would share a port with another agent in silence: ask without it first.
+    let mut address = address;
+    let probe = socket(address)?;
+    probe.bind(&address.into())?;
+    probe.listen(1)?;
+    if let Some(bound) = probe.local_addr()?.as_socket() {
+        address = bound;
+    }
+    drop(probe);
+    (0..threads).map(|_| shared(address)).collect()
+}
+
+fn socket(address: SocketAddr) -> io::Result<Socket> {
+    let socket = Socket::new(Domain::for_address(address), Type::STREAM, Some(Protocol::TCP))?;
+    socket.set_reuse_address(true)?;
+    Ok(socket)
+}
+
+fn shared(address: SocketAddr) -> io::Result<StdListener> {
+    let socket = socket(address)?;
+    socket.set_reuse_port(true)?;
+    socket.bind(&address.into())?;
+    socket.listen(BACKLOG)?;
+    socket.set_nonblocking(true)?;
+    Ok(socket.into())
+}
+
+/// Runs hyper's tasks on the thread they were started on.
+#[derive(Clone, Copy)]
+pub(crate) struct LocalExecutor;
+
+impl<F> Executor<F> for LocalExecutor
+where
+    F: Future + 'static,
+    F::Output: 'static,
+{
+    fn execute(&self, task: F) {
+        tokio::task::spawn_local(task);
+    }
+}
+
+/// Accepts clients of a service until the agent stops.
+pub(crate) async fn clients(worker: Rc<Worker>, service: Rc<Service>, listener: TcpListener) {
+    accept_each(&worker, &listener, |stream, from| {
+        let forwarded = HeaderValue::try_from(format!("for={}", bracketed(from)));
+        let connection = Rc::new(Connection {
+            worker: worker.clone(),
+            service: service.clone(),
+            forwarded: forwarded.expect("an address fits a header"),
+        });
+        tokio::task::spawn_local(serve_client(connection, stream));
+    })
+    .await;
+}
+
+/// Accepts other agents until this one stops.
+pub(crate) async fn peers(worker: Rc<Worker>, listener: TcpListener) {
+    accept_each(&worker, &listener, |stream, from| {
+        tokio::task::spawn_local(serve_peer(worker.clone(), stream, from));
+    })
+    .await;
+}
+
+async fn accept_each(
+    worker: &Worker,
+    listener: &TcpListener,
+    mut each: impl FnMut(TcpStream, SocketAddr),
+) {
+    let mut stop = worker.stop.clone();
+    loop {
+        let accepted = tokio::select! {
+            accepted = listener.accept() => accepted,
+            _ = stop.wait_for(|stopping| *stopping) => return,
+        };
+        match accepted {
+            Ok((stream, from)) => {
+                let _ = stream.set_nodelay(true);
+                each(stream, from);
+            }
+            Err(error) => {
+                tracing::warn!(%error, "cannot accept a connection");
+                tokio::time::sleep(ACCEPT_PAUSE).await;
+            }
+        }
+    }
+}
+
+/// RFC 7239 wants IPv6 addresses in brackets and quotes.
+fn bracketed(from: SocketAddr) -> String {
+    match from.ip() {
+        std::net::IpAddr::V4(v4) => v4.to_string(),
+        std::net::IpAddr::V6(v6) => format!("\"[{v6}]\""),
+    }
+}
+
+async fn serve_client(connection: Rc<Connection>, stream: TcpStream) {
+    let _open = connection.worker.opened();
+    let mut stop = connection.worker.stop.clone();
+    let http2 = tokio::select! {
+        speaks = speaks_http2(&stream) => speaks,
+        _ = stop.wait_for(|stopping| *stopping) => return,
+    };
+    let answer = service_fn(move |request| entry::serve(connection.clone(), request));
+    let io = TokioIo::new(stream);
+    // A client that breaks off or speaks nonsense is no event of ours.
+    let _ = match http2 {
+        Ok(true) => {
+            let mut serving = std::pin::pin!(
+                http2::Builder::new(LocalExecutor)
+                    .timer(TokioTimer::new())
+                    .max_concurrent_streams(limits::CLIENT_STREAMS_MAX)
+                    .max_header_list_size(limits::HEAD_BYTES_MAX as u32)
+                    .serve_connection(io, answer)
+            );
+            tokio::select! {
+                ended = serving.as_mut() => ended,
+                _ = stop.wait_for(|stopping| *stopping) => {
+                    serving.as_mut().graceful_shutdown();
+                    serving.await
+                }
+            }
+        }
+        Ok(false) => {
+            let mut serving = std::pin::pin!(
+                http1::Builder::new()
+                    .timer(TokioTimer::new())
+                    .header_read_timeout(limits::HEAD_TIME_MAX)
+                    .max_buf_size(limits::HEAD_BYTES_MAX)
+                    .serve_connection(io, answer)
+            );
+            tokio::select! {
+                ended = serving.as_mut() => ended,
+                _ = stop.wait_for(|stopping| *stopping) => {
+                    serving.as_mut().graceful_shutdown();
+                    serving.await
+                }
+            }
+        }
+        Err(_) => return,
+    };
+}
+
+/// Looks at the first bytes without taking them: HTTP/2 opens with a preface of its own.
+async fn speaks_http2(stream: &TcpStream) -> io::Result<bool> {
+    const PREFACE: &[u8] = b"PRI * HTTP/2.0";
+    let mut first = [0; PREFACE.len()];
+    let mut seen = 0;
+    loop {
+        stream.readable().await?;
+        let read = stream.peek(&mut first).await?;
+        if read == 0 || first[..read] != PREFACE[..read] {
+            return Ok(false);
+        }
+        if read == PREFACE.len() {
+            return Ok(true);
+        }
+        // Half a preface: the rest is on its way, or never comes.
+        if read == seen {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+        seen = read;
+    }
+}
+
+async fn serve_peer(worker: Rc<Worker>, stream: TcpStream, from: SocketAddr) {
+    let _open = worker.opened();
+    let accepted = match worker.acceptor.accept(stream).await {
+        Ok(accepted) => accepted,
+        Err(error) => {
+            tracing::debug!(%from, %error, "no agent of this mesh");
+            return;
+        }
+    };
+    match accepted.kind {
+        Kind::Control => worker.acceptor.serve_control(accepted).await,
+        Kind::Requests => serve_requests(worker, accepted).await,
+    }
+}
+
+async fn serve_requests(worker: Rc<Worker>, accepted: Accepted) {
+    let mut stop = worker.stop.clone();
+    let Accepted { peer, stream, .. } = accepted;
+    let answer = service_fn(move |request| mesh::serve(worker.clone(), peer.clone(), request));
+    let mut serving = std::pin::pin!(
+        http2::Builder::new(LocalExecutor)
+            .timer(TokioTimer::new())
+            .max_concurrent_streams(limits::PEER_STREAMS_MAX)
+            .initial_stream_window_size(limits::PEER_STREAM_WINDOW)
+            .initial_connection_window_size(limits::PEER_CONNECTION_WINDOW)
+            .keep_alive_interval(limits::PEER_PROBE_EVERY)
+            .keep_alive_timeout(limits::PEER_PROBE_TIME_MAX)
+            .max_header_list_size(limits::HEAD_BYTES_MAX as u32 * 2)
+            .serve_connection(TokioIo::new(stream), answer)
+    );
+    let _ = tokio::select! {
+        ended = serving.as_mut() => ended,
+        _ = stop.wait_for(|stopping| *stopping) => {
+            serving.as_mut().graceful_shutdown();
+            serving.await
+        }
+    };
+}

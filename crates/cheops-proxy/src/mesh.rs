@@ -1,0 +1,93 @@
+//! The other end of a forwarded request: an agent of this mesh asks for a service of this site.
+
+use std::convert::Infallible;
+use std::rc::Rc;
+use std::time::Instant;
+
+use cheops_model::SiteName;
+use http::{HeaderValue, Request, Response, header};
+use hyper::body::Incoming;
+
+use crate::body::Body;
+use crate::correlation::Trail;
+use crate::envelope::Envelope;
+use crate::headers;
+use crate::here::{self, Call};
+use crate::limits;
+use crate::problem::Problem;
+use crate::worker::{Service, Worker};
+
+/// Answers one request that `peer`, known by its certificate, forwards.
+pub(crate) async fn serve(
+    worker: Rc<Worker>,
+    peer: SiteName,
+    request: Request<Incoming>,
+) -> Result<Response<Body>, Infallible> {
+    let started = Instant::now();
+    let mut response = answer(&worker, &peer, request).await.unwrap_or_else(|problem| {
+        tracing::debug!(code = problem.code(), %peer, "refused");
+        problem.into_response()
+    });
+    let took_us = u64::try_from(started.elapsed().as_micros()).unwrap_or(u64::MAX);
+    let out = response.headers_mut();
+    out.append(header::VIA, worker.stamps.via.clone());
+    worker.stamps.timing(out, took_us);
+    Ok(response)
+}
+
+async fn answer(
+    worker: &Worker,
+    peer: &SiteName,
+    request: Request<Incoming>,
+) -> Result<Response<Body>, Problem> {
+    let (mut head, body) = request.into_parts();
+    let envelope = head.headers.get(headers::ENVELOPE).and_then(Envelope::read);
+    let Some(envelope) = envelope else {
+        let detail = format!("{peer} sent a request without a valid envelope");
+        return Err(Problem::ForbiddenByPolicy(detail));
+    };
+    let service = service_of(worker, &envelope)?;
+    let scope = head.headers.remove(headers::SCOPE);
+    let host = head.headers.remove(headers::HOST);
+    headers::clean(&mut head.headers);
+    head.headers.remove(header::HOST);
+    strip_authority(&mut head, host);
+    let trail = scope.map(|scope| Trail {
+        scope,
+        entry: envelope.entry.clone(),
+        hops: envelope.hops,
+    });
+    let deadline = service.config.deadline.min(envelope.deadline);
+    let call = Call { head, body: Body::Incoming(body) };
+    here::run(worker, service, call, trail.as_ref(), deadline).await
+}
+
+/// The service of this site that the envelope names: nothing else can be reached this way.
+fn service_of<'a>(worker: &'a Worker, envelope: &Envelope) -> Result<&'a Service, Problem> {
+    if envelope.visited.contains(&worker.here) {
+        return Err(Problem::Loop(format!("{} was visited before", worker.here)));
+    }
+    if envelope.hops > limits::HOPS_MAX {
+        let detail = format!("the workflow made more than {} calls in a row", limits::HOPS_MAX);
+        return Err(Problem::Loop(detail));
+    }
+    if envelope.target != worker.here {
+        let detail = format!("{} carries no requests to {}", worker.here, envelope.target);
+        return Err(Problem::ForbiddenByPolicy(detail));
+    }
+    worker.service(&envelope.service).ok_or_else(|| Problem::ServiceNotAtSite {
+        service: envelope.service.as_str().to_owned(),
+        site: worker.here.clone(),
+    })
+}
+
+/// Puts back the host that the client asked for.
+fn strip_authority(head: &mut http::request::Parts, host: Option<HeaderValue>) {
+    if let Some(host) = host {
+        head.headers.insert(header::HOST, host);
+    }
+    let path = head.uri.path_and_query().cloned();
+    let mut parts = http::uri::Parts::default();
+    parts.path_and_query = path;
+    head.uri = http::Uri::from_parts(parts).unwrap_or_default();
+}

@@ -1,0 +1,245 @@
+//! Sending a request to another site's agent, on an HTTP/2 connection that this thread owns.
+//!
+//! A connection is killed as soon as the link to its site is given up: whoever waits on it learns
+//! at once, and nobody waits on it afterwards.
+
+use std::cell::RefCell;
+use std::collections::HashMap;
+use std::future::Future;
+use std::rc::Rc;
+
+use cheops_engine::Picture;
+use cheops_engine::mesh::Dialer;
+use cheops_model::{Mark, SiteName};
+use foldhash::fast::RandomState;
+use http::uri::{Authority, PathAndQuery, Scheme};
+use http::{Request, Response, Uri, Version, header};
+use hyper::body::Incoming;
+use hyper::client::conn::http2::{self, SendRequest};
+use hyper::rt::Executor;
+use hyper_util::rt::{TokioIo, TokioTimer};
+use tokio::sync::{OnceCell, watch};
+use tokio::time::timeout;
+
+use crate::backend::{Fault, describe};
+use crate::body::Body;
+use crate::envelope::Envelope;
+use crate::headers;
+use crate::here::Call;
+use crate::limits;
+use crate::problem::Problem;
+use crate::route::Journey;
+
+/// The connections of one thread to other sites, at most one each.
+pub(crate) struct Peers {
+    dialer: Dialer,
+    connections: RefCell<HashMap<SiteName, Rc<PeerConnection>, RandomState>>,
+}
+
+/// A connection, perhaps still being made; whoever needs it meanwhile waits for the same one.
+struct PeerConnection {
+    sender: OnceCell<SendRequest<Body>>,
+    /// Becomes true when the link was given up.
+    killed: watch::Sender<bool>,
+}
+
+/// Runs the tasks of one connection until it is killed. hyper starts tasks of its own, which
+/// would otherwise wait on a dead path for as long as the kernel does.
+#[derive(Clone)]
+struct Mortal(watch::Receiver<bool>);
+
+impl<F> Executor<F> for Mortal
+where
+    F: Future + 'static,
+{
+    fn execute(&self, task: F) {
+        let mut killed = self.0.clone();
+        tokio::task::spawn_local(async move {
+            tokio::select! {
+                _ = task => (),
+                _ = killed.wait_for(|killed| *killed) => (),
+            }
+        });
+    }
+}
+
+/// Sends the request to the site's agent, which calls its own service.
+pub(crate) async fn send(
+    journey: &Journey<'_>,
+    site: &SiteName,
+    call: Call,
+) -> Result<Response<Body>, Problem> {
+    let worker = journey.worker;
+    let service = &journey.service.config.name;
+    reachable(&worker.picture(), site, service)?;
+    let safe = call.head.method.is_safe();
+    let request = forwarded(journey, site, call);
+    let time_left = journey.time_left();
+    journey.service.counters.forwarded();
+    match timeout(time_left, worker.peers.send(site, request)).await {
+        Ok(Ok(response)) => Ok(response.map(Body::Incoming)),
+        Ok(Err(Fault::NotSent(detail))) => {
+            tracing::debug!(%site, detail, "not sent");
+            Err(Problem::SiteUnreachable(site.clone()))
+        }
+        Ok(Err(Fault::Sent(detail))) => {
+            tracing::debug!(%site, detail, "no answer");
+            Err(no_answer(site, safe, "the link was lost before the answer came".to_owned()))
+        }
+        Err(_) => {
+            let detail = format!("no answer from {site} within {:?}", journey.service.config.deadline);
+            Err(Problem::OutcomeUnknown { site: site.clone(), detail })
+        }
+    }
+}
+
+/// A read that was lost did nothing; anything else may still happen.
+fn no_answer(site: &SiteName, safe: bool, detail: String) -> Problem {
+    match safe {
+        true => Problem::SiteUnreachable(site.clone()),
+        false => Problem::OutcomeUnknown { site: site.clone(), detail },
+    }
+}
+
+/// Refuses at once what is known to be in vain.
+fn reachable(
+    picture: &Picture,
+    site: &SiteName,
+    service: &cheops_model::ServiceName,
+) -> Result<(), Problem> {
+    if picture.mark(site) != Mark::Connected {
+        return Err(Problem::SiteUnreachable(site.clone()));
+    }
+    if !picture.runs(site, service) {
+        let service = service.as_str().to_owned();
+        return Err(Problem::ServiceNotAtSite { service, site: site.clone() });
+    }
+    Ok(())
+}
+
+fn forwarded(journey: &Journey<'_>, site: &SiteName, call: Call) -> Request<Body> {
+    let Call { mut head, body } = call;
+    let worker = journey.worker;
+    let trail = journey.trail;
+    let envelope = Envelope {
+        service: journey.service.config.name.clone(),
+        target: site.clone(),
+        entry: trail.map_or_else(|| worker.here.clone(), |trail| trail.entry.clone()),
+        visited: vec![worker.here.clone()],
+        hops: trail.map_or(0, |trail| trail.hops),
+        deadline: journey.time_left(),
+    };
+    let out = &mut head.headers;
+    out.insert(headers::ENVELOPE, envelope.to_header());
+    if let Some(trail) = trail {
+        out.insert(headers::SCOPE, trail.scope.clone());
+    }
+    // HTTP/2 wants an authority in the URI; what the client asked for travels beside it.
+    let host = out.remove(header::HOST);
+    let asked = head.uri.authority().and_then(|a| a.as_str().parse().ok());
+    if let Some(host) = host.or(asked) {
+        out.insert(headers::HOST, host);
+    }
+    let path = head.uri.path_and_query().cloned();
+    head.uri = mesh_uri(path);
+    head.version = Version::HTTP_2;
+    Request::from_parts(head, body)
+}
+
+fn mesh_uri(path: Option<PathAndQuery>) -> Uri {
+    let mut parts = http::uri::Parts::default();
+    parts.scheme = Some(Scheme::HTTPS);
+    parts.authority = Some(Authority::from_static("cheops.mesh"));
+    parts.path_and_query = Some(path.unwrap_or_else(|| PathAndQuery::from_static("/")));
+    Uri::from_parts(parts).unwrap_or_default()
+}
+
+impl Peers {
+    pub(crate) fn new(dialer: Dialer) -> Peers {
+        Peers { dialer, connections: RefCell::default() }
+    }
+
+    /// Ends the connections to sites whose link was given up.
+    pub(crate) fn kill_unreachable(&self, picture: &Picture) {
+        self.connections.borrow_mut().retain(|site, connection| {
+            let keep = picture.mark(site) == Mark::Connected;
+            if !keep {
+                connection.killed.send_replace(true);
+            }
+            keep
+        });
+    }
+
+    async fn send(
+        &self,
+        site: &SiteName,
+        mut request: Request<Body>,
+    ) -> Result<Response<Incoming>, Fault> {
+        // The second try is for a connection that died idle: nothing was sent on it.
+        for _ in 0..2 {
+            let connection = self.connection(site);
+            let mut killed = connection.killed.subscribe();
+            let sender = tokio::select! {
+                sender = connection.sender.get_or_try_init(|| self.connect(site, &connection)) => sender,
+                _ = killed.wait_for(|killed| *killed) => Err("the link was given up".to_owned()),
+            };
+            let mut sender = match sender {
+                Ok(sender) => sender.clone(),
+                Err(fault) => {
+                    self.forget(site, &connection);
+                    return Err(Fault::NotSent(fault));
+                }
+            };
+            match sender.try_send_request(request).await {
+                Ok(response) => return Ok(response),
+                Err(mut error) => {
+                    self.forget(site, &connection);
+                    match error.take_message() {
+                        Some(unsent) => request = unsent,
+                        None => return Err(Fault::Sent(describe(error.error()))),
+                    }
+                }
+            }
+        }
+        Err(Fault::NotSent("two connections died before anything was sent".to_owned()))
+    }
+
+    fn connection(&self, site: &SiteName) -> Rc<PeerConnection> {
+        let mut connections = self.connections.borrow_mut();
+        let dead = |c: &Rc<PeerConnection>| c.sender.get().is_some_and(SendRequest::is_closed);
+        if connections.get(site.as_str()).is_none_or(dead) {
+            let connection = PeerConnection { sender: OnceCell::new(), killed: watch::Sender::new(false) };
+            connections.insert(site.clone(), Rc::new(connection));
+        }
+        connections[site.as_str()].clone()
+    }
+
+    fn forget(&self, site: &SiteName, connection: &Rc<PeerConnection>) {
+        let mut connections = self.connections.borrow_mut();
+        let closed = connection.sender.get().is_none_or(SendRequest::is_closed);
+        if closed && connections.get(site.as_str()).is_some_and(|c| Rc::ptr_eq(c, connection)) {
+            connections.remove(site.as_str());
+        }
+    }
+
+    async fn connect(
+        &self,
+        site: &SiteName,
+        connection: &PeerConnection,
+    ) -> Result<SendRequest<Body>, String> {
+        let stream = self.dialer.dial_requests(site).await.map_err(|error| error.to_string())?;
+        let mortal = Mortal(connection.killed.subscribe());
+        let (sender, driver) = http2::Builder::new(mortal.clone())
+            .timer(TokioTimer::new())
+            .initial_stream_window_size(limits::PEER_STREAM_WINDOW)
+            .initial_connection_window_size(limits::PEER_CONNECTION_WINDOW)
+            .keep_alive_interval(limits::PEER_PROBE_EVERY)
+            .keep_alive_timeout(limits::PEER_PROBE_TIME_MAX)
+            .keep_alive_while_idle(true)
+            .handshake(TokioIo::new(stream))
+            .await
+            .map_err(|error| describe(&error))?;
+        mortal.execute(driver);
+        Ok(sender)
+    }
+}

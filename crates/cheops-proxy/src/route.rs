@@ -1,0 +1,106 @@
+//! Carries a plan out: here, at another site, or at the first of several that can be used.
+
+use std::time::{Duration, Instant};
+
+use cheops_model::SiteName;
+use http::{Response, StatusCode};
+
+use crate::body::{Body, Kept};
+use crate::correlation::Trail;
+use crate::headers;
+use crate::here::{self, Call};
+use crate::peer;
+use crate::problem::Problem;
+use crate::scope::Route;
+use crate::worker::{Service, Worker};
+
+/// What is known of the request besides itself.
+pub(crate) struct Journey<'a> {
+    pub(crate) worker: &'a Worker,
+    pub(crate) service: &'a Service,
+    pub(crate) trail: Option<&'a Trail>,
+    pub(crate) started: Instant,
+}
+
+impl Journey<'_> {
+    pub(crate) async fn take(&self, route: &Route, call: Call) -> Result<Response<Body>, Problem> {
+        match route {
+            Route::Here => self.to_this_site(call).await,
+            Route::Site(site) => self.to(site, call).await,
+            Route::FirstOf(sites) => self.to_first_of(sites, call).await,
+            Route::NotYet(plan) => {
+                Err(Problem::NotImplemented(format!("no agent carries out {plan} yet")))
+            }
+        }
+    }
+
+    async fn to_this_site(&self, call: Call) -> Result<Response<Body>, Problem> {
+        here::run(self.worker, self.service, call, self.trail, self.time_left()).await
+    }
+
+    async fn to(&self, site: &SiteName, call: Call) -> Result<Response<Body>, Problem> {
+        if *site == self.worker.here {
+            return self.to_this_site(call).await;
+        }
+        peer::send(self, site, call).await
+    }
+
+    pub(crate) fn time_left(&self) -> Duration {
+        self.service.config.deadline.saturating_sub(self.started.elapsed())
+    }
+
+    async fn to_first_of(&self, sites: &[SiteName], call: Call) -> Result<Response<Body>, Problem> {
+        let picture = self.worker.picture();
+        let usable: Vec<_> = sites
+            .iter()
+            .filter(|site| picture.usable(site, &self.service.config.name))
+            .collect();
+        let Some((last, earlier)) = usable.split_last() else {
+            return Err(Problem::NoUsableSite(sites.to_vec()));
+        };
+        let Call { head, body } = call;
+        if earlier.is_empty() {
+            return self.to(last, Call { head, body }).await;
+        }
+        let mut kept = match body {
+            Body::Incoming(incoming) => Kept::new(incoming),
+            body => return self.to(usable[0], Call { head, body }).await,
+        };
+        let repeatable = head.method.is_idempotent();
+        for site in earlier {
+            let try_one = Call { head: head.clone(), body: Body::Kept(kept.clone()) };
+            let outcome = self.to(site, try_one).await;
+            match (self.falls_through(&outcome, repeatable), kept.again()) {
+                (true, Some(again)) => kept = again,
+                _ => return outcome,
+            }
+        }
+        match self.to(last, Call { head, body: Body::Kept(kept) }).await {
+            Err(Problem::SiteUnreachable(_)) => Err(Problem::NoUsableSite(sites.to_vec())),
+            outcome => outcome,
+        }
+    }
+
+    /// Whether the next site is tried: only if the request cannot have been executed, or may be
+    /// executed twice.
+    fn falls_through(&self, outcome: &Result<Response<Body>, Problem>, repeatable: bool) -> bool {
+        match outcome {
+            Err(Problem::SiteUnreachable(_) | Problem::ServiceNotAtSite { .. }) => true,
+            Err(Problem::ServiceFailed { .. }) => true,
+            Err(Problem::OutcomeUnknown { .. }) => repeatable,
+            Err(_) => false,
+            Ok(response) => {
+                let status = response.status();
+                let gateway = matches!(
+                    status,
+                    StatusCode::BAD_GATEWAY
+                        | StatusCode::SERVICE_UNAVAILABLE
+                        | StatusCode::GATEWAY_TIMEOUT
+                );
+                let unharmed = response.headers().contains_key(headers::NOTHING_HAPPENED);
+                self.service.config.no_room.contains(&status)
+                    || (gateway && (repeatable || unharmed))
+            }
+        }
+    }
+}
