@@ -1,0 +1,171 @@
+//! `/v1` on the admin listener.
+
+use std::future::Future;
+use std::sync::Arc;
+
+use axum::extract::{Query, Request, State};
+use axum::http::{StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use axum::routing::{any, get, post};
+use axum::{Json, Router, middleware};
+use cheops_engine::{Picture, api};
+use cheops_scope::{Explanation, ScopeError, parse};
+use serde::{Deserialize, Serialize};
+use tokio::net::TcpListener;
+use tokio::sync::watch;
+
+use crate::guard;
+use crate::problem::Problem;
+
+/// What the server tells of.
+#[derive(Clone)]
+pub struct Sources {
+    /// The world as it is.
+    pub picture: watch::Receiver<Arc<Picture>>,
+    /// The counters of the data plane, as Prometheus text.
+    pub metrics: Arc<dyn Fn() -> String + Send + Sync>,
+    /// The program's version.
+    pub version: &'static str,
+}
+
+impl Sources {
+    fn picture(&self) -> Arc<Picture> {
+        self.picture.borrow().clone()
+    }
+}
+
+/// Serves until `stop` is done.
+pub async fn serve(
+    listener: TcpListener,
+    sources: Sources,
+    stop: impl Future<Output = ()> + Send + 'static,
+) -> std::io::Result<()> {
+    axum::serve(listener, router(sources)).with_graceful_shutdown(stop).await
+}
+
+fn router(sources: Sources) -> Router {
+    let later = |what: &'static str| any(move || async move { Problem::NotImplemented(what) });
+    Router::new()
+        .route("/v1/health", get(health))
+        .route("/v1/sites", get(sites))
+        .route("/v1/sites/{name}/{verb}", later("operating sites"))
+        .route("/v1/rtt", get(rtt))
+        .route("/v1/scope/explain", post(explain))
+        .route("/v1/resources", later("replication"))
+        .route("/v1/resources/{*rest}", later("replication"))
+        .route("/v1/operations", later("replication"))
+        .route("/v1/operations/{*rest}", later("replication"))
+        .route("/v1/conflicts", later("replication"))
+        .route("/v1/conflicts/{*rest}", later("replication"))
+        .route("/v1/events", later("events"))
+        .route("/metrics", get(metrics))
+        .fallback(missing)
+        .layer(middleware::from_fn(guard::local_only))
+        .with_state(sources)
+}
+
+#[derive(Serialize)]
+struct Health {
+    site: cheops_model::SiteName,
+    ready: bool,
+    version: &'static str,
+}
+
+async fn health(State(sources): State<Sources>) -> Json<Health> {
+    let site = sources.picture().here.clone();
+    Json(Health { site, ready: true, version: sources.version })
+}
+
+async fn sites(State(sources): State<Sources>) -> Json<api::Sites> {
+    Json(api::sites(&sources.picture()))
+}
+
+async fn metrics(State(sources): State<Sources>) -> Response {
+    let text = (sources.metrics)();
+    ([(header::CONTENT_TYPE, "text/plain; version=0.0.4")], text).into_response()
+}
+
+async fn missing(request: Request) -> Problem {
+    Problem::NotFound(format!("no page {}; see /v1/health and /v1/sites", request.uri().path()))
+}
+
+#[derive(Deserialize)]
+struct Pair {
+    from: String,
+    to: String,
+}
+
+#[derive(Serialize)]
+struct RoundTrip {
+    ms: Option<f64>,
+    error_ms: Option<f64>,
+    measured: bool,
+}
+
+/// Only pairs with this site are measured; nothing is inferred for others.
+async fn rtt(
+    State(sources): State<Sources>,
+    Query(pair): Query<Pair>,
+) -> Result<Json<RoundTrip>, Problem> {
+    let picture = sources.picture();
+    let items = api::sites(&picture).items;
+    let site = |name: &str| items.iter().find(|item| item.name.as_str() == name);
+    let unknown = |name: &str| Problem::NotFound(format!("no site `{name}` is known"));
+    let from = site(&pair.from).ok_or_else(|| unknown(&pair.from))?;
+    let to = site(&pair.to).ok_or_else(|| unknown(&pair.to))?;
+    let here = picture.here.as_str();
+    let far = match (from.name.as_str() == here, to.name.as_str() == here) {
+        _ if from.name == to.name => Some((Some(0.0), Some(0.0))),
+        (true, _) => Some((to.rtt_ms, to.rtt_error_ms)),
+        (_, true) => Some((from.rtt_ms, from.rtt_error_ms)),
+        (false, false) => None,
+    };
+    let (ms, error_ms) = far.unwrap_or_default();
+    Ok(Json(RoundTrip { ms, error_ms, measured: ms.is_some() }))
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Question {
+    scope: String,
+    at: Option<String>,
+}
+
+#[derive(Serialize)]
+struct Refused {
+    error: ScopeError,
+}
+
+async fn explain(State(sources): State<Sources>, body: bytes::Bytes) -> Response {
+    let question: Question = match serde_json::from_slice(&body) {
+        Ok(question) => question,
+        Err(error) => return Problem::BadRequest(error.to_string()).into_response(),
+    };
+    let picture = sources.picture();
+    let world = &picture.world;
+    let here = match question.at.as_deref() {
+        None => world.here(),
+        Some(at) => match world.site(at) {
+            Some(site) => site,
+            None => return Problem::NotFound(format!("no site `{at}` is known")).into_response(),
+        },
+    };
+    let explained = parse(&question.scope)
+        .and_then(|scope| scope.check())
+        .and_then(|scope| Explanation::from(&scope, world, here));
+    match explained {
+        Ok(explanation) => {
+            let text = explanation.text();
+            Json(Explained { explanation, text }).into_response()
+        }
+        Err(error) => (StatusCode::BAD_REQUEST, Json(Refused { error })).into_response(),
+    }
+}
+
+/// The contract's object, and the same for a person.
+#[derive(Serialize)]
+struct Explained {
+    #[serde(flatten)]
+    explanation: Explanation,
+    text: String,
+}
