@@ -2,6 +2,8 @@
 
 use std::path::PathBuf;
 
+use cheops_control::client::{Client, DEFAULT_ADMIN};
+use cheops_model::SiteName;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
 /// Geo-distribute an unmodified application over many edge sites.
@@ -19,6 +21,19 @@ pub(crate) struct Cli {
 
 #[derive(Subcommand)]
 pub(crate) enum Command {
+    /// Run one site's agent
+    Agent(AgentArgs),
+    /// Run sites and sample services on this machine, ready to try
+    Demo(DemoArgs),
+    /// Make a mesh: a certificate authority and an identity for each site
+    Init(InitArgs),
+    /// Show every site: exit 0 if all are connected, 1 if not
+    Status {
+        #[command(flatten)]
+        admin: AdminArgs,
+        #[command(flatten)]
+        format: FormatArgs,
+    },
     /// Check, format or explain a scope, before any agent runs
     #[command(subcommand)]
     Scope(ScopeCommand),
@@ -53,6 +68,9 @@ pub(crate) struct ExplainArgs {
     /// A file that stands in for a running mesh
     #[arg(long, value_name = "FILE")]
     pub(crate) world: Option<PathBuf>,
+    /// Ask the agent at this address
+    #[arg(long, value_name = "URL", conflicts_with = "world", env = "CHEOPS_ADMIN")]
+    pub(crate) admin: Option<String>,
     /// The site where the request enters
     #[arg(long, value_name = "SITE")]
     pub(crate) at: Option<String>,
@@ -60,6 +78,58 @@ pub(crate) struct ExplainArgs {
     pub(crate) format: FormatArgs,
     /// The scope, or - for standard input
     pub(crate) scope: String,
+}
+
+#[derive(Args)]
+pub(crate) struct AgentArgs {
+    /// The site's configuration
+    #[arg(long, value_name = "FILE")]
+    pub(crate) config: PathBuf,
+    /// Read it, say what is wrong with it, start nothing
+    #[arg(long)]
+    pub(crate) check: bool,
+    /// Stop when standard input ends: for programs that start agents
+    #[arg(long, hide = true)]
+    pub(crate) watch_stdin: bool,
+}
+
+#[derive(Args)]
+pub(crate) struct DemoArgs {
+    /// How many sites
+    #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u8).range(2..=6))]
+    pub(crate) sites: u8,
+    /// Tell the story of sharing, check each answer, and stop
+    #[arg(long)]
+    pub(crate) script: bool,
+    /// Show what the agents log
+    #[arg(long)]
+    pub(crate) verbose: bool,
+}
+
+#[derive(Args)]
+pub(crate) struct InitArgs {
+    /// The name of the mesh
+    #[arg(long, value_name = "NAME")]
+    pub(crate) mesh: String,
+    /// The folder to make; run again, it keeps what is there and adds sites
+    #[arg(long, value_name = "DIR")]
+    pub(crate) out: PathBuf,
+    /// A site; may be repeated
+    #[arg(long, value_name = "SITE", required = true)]
+    pub(crate) site: Vec<SiteName>,
+}
+
+#[derive(Args)]
+pub(crate) struct AdminArgs {
+    /// The agent's admin address
+    #[arg(long, value_name = "URL", env = "CHEOPS_ADMIN", default_value = DEFAULT_ADMIN)]
+    pub(crate) admin: String,
+}
+
+impl AdminArgs {
+    pub(crate) fn client(&self) -> Client {
+        Client::new(&self.admin)
+    }
 }
 
 #[derive(Args)]

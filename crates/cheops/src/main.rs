@@ -3,6 +3,7 @@
 
 mod cli;
 mod commands;
+mod config;
 mod terminal;
 mod world_file;
 
@@ -12,8 +13,16 @@ use clap::Parser;
 
 use crate::cli::{Cli, Command};
 
+/// The data plane allocates and frees small things on every request.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 fn main() -> ExitCode {
     let outcome = match Cli::parse().command {
+        Command::Agent(args) => commands::agent::run(&args),
+        Command::Demo(args) => commands::demo::run(&args),
+        Command::Init(args) => commands::init::run(&args),
+        Command::Status { admin, format } => commands::status::run(&admin, &format),
         Command::Scope(command) => commands::scope::run(command),
     };
     outcome.unwrap_or_else(|error| {

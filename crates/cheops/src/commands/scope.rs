@@ -4,11 +4,13 @@ use std::io::Read;
 use std::process::ExitCode;
 
 use anyhow::{Context, bail};
+use cheops_control::client::{Client, DEFAULT_ADMIN};
 use cheops_model::SiteName;
 use cheops_scope::{
     Argument, Call, Checked, Explanation, Location, Scope, ScopeError, World, limits, parse_bytes,
     render,
 };
+use http::StatusCode;
 use serde::Serialize;
 
 use crate::cli::{CheckArgs, ExplainArgs, Format, ScopeCommand};
@@ -67,7 +69,10 @@ fn explain(args: &ExplainArgs) -> anyhow::Result<ExitCode> {
             read(&text).and_then(|scope| Explanation::of(&scope, &world))
         }
         None => match read(&text) {
-            Ok(scope) => Explanation::of(&scope, &assumed_world(scope.scope(), at)?),
+            Ok(scope) => match ask_agent(args, &String::from_utf8_lossy(&text))? {
+                Some(told) => return told.print(&text, args.format.format),
+                None => Explanation::of(&scope, &assumed_world(scope.scope(), at)?),
+            },
             Err(error) => Err(error),
         },
     };
@@ -77,6 +82,42 @@ fn explain(args: &ExplainArgs) -> anyhow::Result<ExitCode> {
         (Err(error), format) => return refuse(&error, &text, format),
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// What a running agent says. `None` if none was named and none runs at the usual address.
+fn ask_agent(args: &ExplainArgs, text: &str) -> anyhow::Result<Option<Told>> {
+    let question = serde_json::json!({ "scope": text, "at": args.at });
+    let client = Client::new(args.admin.as_deref().unwrap_or(DEFAULT_ADMIN));
+    let asked = client.post("/v1/scope/explain", question.to_string().into_bytes());
+    match super::block_on(async { Ok(asked.await?) }) {
+        Ok((status, body)) => Ok(Some(Told { status, body: serde_json::from_slice(&body)? })),
+        Err(_) if args.admin.is_none() => Ok(None),
+        Err(fault) => Err(fault),
+    }
+}
+
+/// An agent's answer.
+struct Told {
+    status: StatusCode,
+    body: serde_json::Value,
+}
+
+impl Told {
+    fn print(mut self, text: &[u8], format: Format) -> anyhow::Result<ExitCode> {
+        let words = self.body.as_object_mut().and_then(|members| members.remove("text"));
+        if let Some(error) = self.body.get("error").cloned() {
+            let error: ScopeError = serde_json::from_value(error)?;
+            return refuse(&error, text, format);
+        }
+        if !self.status.is_success() {
+            bail!("the agent answered {}: {}", self.status, self.body["detail"]);
+        }
+        match (format, words) {
+            (Format::Text, Some(words)) => terminal::print(words.as_str().unwrap_or_default()),
+            _ => terminal::print(&json(&self.body)?),
+        }
+        Ok(ExitCode::SUCCESS)
+    }
 }
 
 fn read(text: &[u8]) -> Result<Checked, ScopeError> {

@@ -1,0 +1,71 @@
+//! `cheops status`: one screen of all sites.
+
+use std::process::ExitCode;
+use std::time::{Duration, SystemTime};
+
+use anyhow::Context;
+use cheops_control::client::Client;
+use cheops_engine::api::{SiteItem, Sites};
+
+use crate::cli::{AdminArgs, Format, FormatArgs};
+use crate::terminal;
+
+pub(crate) fn run(admin: &AdminArgs, format: &FormatArgs) -> anyhow::Result<ExitCode> {
+    let sites = super::block_on(fetch(&admin.client()))?;
+    match format.format {
+        Format::Json => terminal::print(&serde_json::to_string_pretty(&sites)?),
+        Format::Text => terminal::print(&table(&sites)),
+    }
+    let well = sites.items.iter().all(|site| site.mark == "connected");
+    Ok(if well { ExitCode::SUCCESS } else { ExitCode::from(1) })
+}
+
+async fn fetch(client: &Client) -> anyhow::Result<Sites> {
+    let (_, body) = client.get("/v1/sites").await?;
+    serde_json::from_slice(&body).context("the agent's answer is not a list of sites")
+}
+
+fn table(sites: &Sites) -> String {
+    let head = ["SITE", "MARK", "FOR", "HEARD", "RTT", "BEHIND", "QUEUED", "SERVICES"];
+    let mut rows = vec![head.map(str::to_owned)];
+    rows.extend(sites.items.iter().map(row));
+    terminal::columns(&rows)
+}
+
+fn row(site: &SiteItem) -> [String; 8] {
+    let unknown = || "-".to_owned();
+    let rtt = match (site.rtt_ms, site.rtt_error_ms) {
+        (Some(ms), Some(error)) => format!("{ms:.1} ± {error:.1} ms"),
+        (Some(ms), None) if ms == 0.0 => "here".to_owned(),
+        (Some(ms), None) => format!("{ms:.1} ms"),
+        (None, _) => unknown(),
+    };
+    [
+        site.name.to_string(),
+        site.mark.clone(),
+        site.since.as_deref().and_then(since).map_or_else(unknown, age),
+        site.last_heard_ms.map_or_else(unknown, |ms| age(Duration::from_millis(ms))),
+        rtt,
+        site.behind.to_string(),
+        site.queued.to_string(),
+        site.services.join(", "),
+    ]
+}
+
+fn since(rfc3339: &str) -> Option<Duration> {
+    let format = &time::format_description::well_known::Rfc3339;
+    let at = time::OffsetDateTime::parse(rfc3339, format).ok()?;
+    SystemTime::now().duration_since(at.into()).ok()
+}
+
+/// `4s`, `12m`, `3h`, `9d`.
+fn age(time: Duration) -> String {
+    let seconds = time.as_secs();
+    match seconds {
+        0 => format!("{}ms", time.as_millis()),
+        1..=119 => format!("{seconds}s"),
+        120..=7_199 => format!("{}m", seconds / 60),
+        7_200..=172_799 => format!("{}h", seconds / 3_600),
+        _ => format!("{}d", seconds / 86_400),
+    }
+}

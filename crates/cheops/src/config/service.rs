@@ -1,0 +1,112 @@
+//! One service of a site.
+
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use anyhow::{Context, anyhow, bail};
+use cheops_model::duration::parse_duration;
+use cheops_model::{Guarantee, ServiceName};
+use cheops_proxy::Carrier;
+use http::{StatusCode, Uri};
+
+use super::raw::{OneOrMore, RawDefault, RawService};
+use super::{address, profile};
+
+/// What the agent relies on of one service.
+pub(crate) struct ServiceSettings {
+    pub(crate) name: ServiceName,
+    pub(crate) aliases: Vec<ServiceName>,
+    pub(crate) listen: SocketAddr,
+    pub(crate) backend: Backend,
+    pub(crate) accept_scope: bool,
+    pub(crate) carriers: Vec<Carrier>,
+    pub(crate) deadline: Duration,
+    pub(crate) default: Guarantee,
+    pub(crate) no_room: Vec<StatusCode>,
+    pub(crate) health: Option<String>,
+    pub(crate) version: Option<String>,
+}
+
+/// Where the service itself is.
+pub(crate) enum Backend {
+    /// Addresses as written.
+    Addresses(Vec<SocketAddr>),
+    /// `host:port` names to look up.
+    Names(Vec<String>),
+}
+
+const DEADLINE: Duration = Duration::from_secs(60);
+
+pub(super) fn check(name: &str, raw: RawService) -> anyhow::Result<ServiceSettings> {
+    let key = |part: &str| format!("key `service.{name}.{part}`");
+    let service = |name: &str| ServiceName::new(name).with_context(|| format!("{name:?}"));
+    let profile = profile::load(&raw.profile).with_context(|| key("profile"))?;
+    let propagate = raw.propagate.unwrap_or(profile.propagate);
+    let carriers: Result<Vec<Carrier>, _> = propagate.iter().map(|text| text.parse()).collect();
+    let no_room: Result<Vec<_>, _> = profile.no_room.iter().map(|c| StatusCode::from_u16(*c)).collect();
+    let aliases: anyhow::Result<Vec<_>> = raw.aliases.iter().map(|alias| service(alias)).collect();
+    let deadline = match raw.deadline.as_deref() {
+        None => DEADLINE,
+        Some(text) => duration(text).with_context(|| key("deadline"))?,
+    };
+    if raw.health.as_ref().is_some_and(|path| !path.starts_with('/')) {
+        bail!("{}: a path begins with `/`", key("health"));
+    }
+    Ok(ServiceSettings {
+        name: service(name).context("key `service`")?,
+        aliases: aliases.with_context(|| key("aliases"))?,
+        listen: address(&raw.listen, &format!("service.{name}.listen"))?,
+        backend: backend(raw.backend).with_context(|| key("backend"))?,
+        accept_scope: raw.accept_scope,
+        carriers: carriers.with_context(|| key("propagate"))?,
+        deadline,
+        default: guarantee(&raw.default).with_context(|| key("default"))?,
+        no_room: no_room.with_context(|| key("profile"))?,
+        health: raw.health,
+        version: raw.version,
+    })
+}
+
+fn duration(text: &str) -> anyhow::Result<Duration> {
+    let read = parse_duration(text).filter(|value| !value.is_zero());
+    read.ok_or_else(|| anyhow!("{text:?} is not a duration such as 60s"))
+}
+
+fn guarantee(raw: &RawDefault) -> anyhow::Result<Guarantee> {
+    raw.queue_ttl.as_deref().map(duration).transpose().context("`queue_ttl`")?;
+    match raw.guarantee.as_deref() {
+        None | Some("eventual") => Ok(Guarantee::EVENTUAL),
+        Some("none") => Ok(Guarantee::None),
+        Some("causal") => Ok(Guarantee::Causal { on_conflict: None }),
+        Some("transactional") => Ok(Guarantee::Transactional { wait: None }),
+        Some("strong") => Ok(Guarantee::Strong { read: None }),
+        Some(other) => bail!("`guarantee`: {other:?} is none of eventual, none, causal, transactional, strong"),
+    }
+}
+
+fn backend(raw: OneOrMore) -> anyhow::Result<Backend> {
+    let urls = match raw {
+        OneOrMore::One(url) => vec![url],
+        OneOrMore::More(urls) => urls,
+    };
+    if urls.is_empty() {
+        bail!("names no backend");
+    }
+    let hosts: Vec<String> = urls.iter().map(|url| host_and_port(url)).collect::<anyhow::Result<_>>()?;
+    let addresses: Result<Vec<SocketAddr>, _> = hosts.iter().map(|host| host.parse()).collect();
+    Ok(addresses.map_or(Backend::Names(hosts), Backend::Addresses))
+}
+
+fn host_and_port(url: &str) -> anyhow::Result<String> {
+    let uri: Uri = url.parse().with_context(|| format!("{url:?}"))?;
+    let Some(authority) = uri.authority() else {
+        bail!("{url:?} is not a URL such as http://127.0.0.1:9101");
+    };
+    if uri.scheme_str() != Some("http") {
+        bail!("{url:?}: services are called over http, on this machine or next to it");
+    }
+    if uri.path() != "/" || uri.query().is_some() || authority.as_str().contains('@') {
+        bail!("{url:?}: a backend is a host and a port alone");
+    }
+    Ok(format!("{}:{}", authority.host(), authority.port_u16().unwrap_or(80)))
+}
