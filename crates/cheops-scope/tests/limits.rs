@@ -1,5 +1,8 @@
 //! Each limit at its edge and past it, and before every other error.
 
+// A test may unwrap, and so may what it calls.
+#![allow(clippy::unwrap_used)]
+
 mod common;
 
 use cheops_scope::limits::{

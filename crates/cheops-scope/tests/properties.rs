@@ -1,5 +1,8 @@
 //! What holds for every scope, and for every text that is none.
 
+// A test may unwrap, and so may what it calls.
+#![allow(clippy::unwrap_used)]
+
 mod common;
 
 use cheops_model::{ServiceName, SiteName};
