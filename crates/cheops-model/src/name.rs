@@ -51,11 +51,18 @@ fn check(text: &str) -> Result<(), NameFault> {
     if text.len() > NAME_BYTES_MAX {
         return Err(NameFault::TooLong);
     }
-    let allowed = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '.' | ' ');
-    if let Some(c) = text.chars().find(|c| !allowed(*c)) {
-        return Err(NameFault::BadCharacter(c));
+    // One pass: names are checked on the path of every request.
+    let (mut before, mut stray) = (' ', false);
+    for c in text.chars() {
+        match c {
+            ' ' => stray |= before == ' ',
+            '_' | '-' | '.' => (),
+            _ if c.is_ascii_alphanumeric() => (),
+            _ => return Err(NameFault::BadCharacter(c)),
+        }
+        before = c;
     }
-    if text.starts_with(' ') || text.ends_with(' ') || text.contains("  ") {
+    if stray || before == ' ' {
         return Err(NameFault::StrayBlank);
     }
     Ok(())

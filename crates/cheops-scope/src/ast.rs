@@ -120,25 +120,22 @@ pub struct Literal {
 impl Location {
     /// `a; b; …`, a list in a list made one.
     pub fn first(of: Vec<Location>) -> Location {
-        group(of, Location::First, |inner| match inner {
-            Location::First(members) => Ok(members),
-            other => Err(other),
+        group(of, Location::First, |member| {
+            matches!(member, Location::First(_))
         })
     }
 
     /// `a + b + …`, a list in a list made one.
     pub fn span_over(of: Vec<Location>) -> Location {
-        group(of, Location::Span, |inner| match inner {
-            Location::Span(members) => Ok(members),
-            other => Err(other),
+        group(of, Location::Span, |member| {
+            matches!(member, Location::Span(_))
         })
     }
 
     /// `a & b & …`, a list in a list made one.
     pub fn replicate(of: Vec<Location>) -> Location {
-        group(of, Location::Replicate, |inner| match inner {
-            Location::Replicate(members) => Ok(members),
-            other => Err(other),
+        group(of, Location::Replicate, |member| {
+            matches!(member, Location::Replicate(_))
         })
     }
 
@@ -161,16 +158,22 @@ impl Location {
 fn group(
     mut of: Vec<Location>,
     make: fn(Vec<Location>) -> Location,
-    open: fn(Location) -> Result<Vec<Location>, Location>,
+    same: fn(&Location) -> bool,
 ) -> Location {
     if of.len() == 1 {
         return of.remove(0);
     }
+    if !of.iter().any(same) {
+        return make(of);
+    }
     let mut flat = Vec::with_capacity(of.len());
     for member in of {
-        match open(member) {
-            Ok(members) => flat.extend(members),
-            Err(member) => flat.push(member),
+        let opens = same(&member);
+        match member {
+            Location::First(of) | Location::Span(of) | Location::Replicate(of) if opens => {
+                flat.extend(of);
+            }
+            _ => flat.push(member),
         }
     }
     make(flat)

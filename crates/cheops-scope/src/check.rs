@@ -1,5 +1,9 @@
 //! What can be known of a scope without a world: functions, their arguments, repeated services.
 
+use std::collections::HashSet;
+
+use foldhash::quality::RandomState;
+
 use crate::ast::{Argument, Binding, Call, Location, Pair, Scope};
 use crate::error::{ErrorKind, ScopeError};
 use crate::functions::{self, Function, Keys, ParameterKind};
@@ -53,9 +57,12 @@ fn call(call: &Call) -> Result<(), ScopeError> {
         return Err(unknown_function(call));
     };
     let mut positional = 0;
-    for (place, argument) in call.arguments.iter().enumerate() {
+    let mut keys = HashSet::with_hasher(RandomState::default());
+    for argument in &call.arguments {
         if let Argument::Pair(pair) = argument {
-            key_once(pair, &call.arguments[..place])?;
+            if !keys.insert(&pair.key) {
+                return Err(key_twice(pair));
+            }
             function.keys.check(pair)?;
             continue;
         }
@@ -93,18 +100,9 @@ fn missing_argument(function: &Function, call: &Call, name: &str) -> ScopeError 
     ScopeError::new(ErrorKind::MissingArgument, call.name_span, title).expecting([function.usage])
 }
 
-fn key_once(pair: &Pair, earlier: &[Argument]) -> Result<(), ScopeError> {
-    let twice = earlier
-        .iter()
-        .any(|a| matches!(a, Argument::Pair(p) if p.key == pair.key));
-    if twice {
-        let title = format!("`{}` is given twice", pair.key);
-        return Err(
-            ScopeError::new(ErrorKind::BadArgument, pair.key_span, title)
-                .expecting(["each key once"]),
-        );
-    }
-    Ok(())
+fn key_twice(pair: &Pair) -> ScopeError {
+    let title = format!("`{}` is given twice", pair.key);
+    ScopeError::new(ErrorKind::BadArgument, pair.key_span, title).expecting(["each key once"])
 }
 
 impl ParameterKind {

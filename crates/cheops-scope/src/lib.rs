@@ -18,7 +18,7 @@
 //!
 //! The steps, each a type so that none can be left out: text → [`Scope`] (grammar) → [`Checked`]
 //! (functions and arguments) → [`Resolved`] (one [`Plan`] per service, against a [`World`]).
-//! The language is described in `GRAMMAR.md` beside this file; every example in it is a test.
+//! The language is described in `GRAMMAR.md` of this crate; every example in it is a test.
 
 mod ast;
 mod check;

@@ -103,7 +103,8 @@ impl Scan {
 
     fn bind(&mut self) -> Result<(), ScopeError> {
         self.levels[self.depth] = Level::default();
-        self.bindings += usize::from(self.depth == 0);
+        // At any depth: a parenthesis that is not closed does not hide what follows it.
+        self.bindings += 1;
         if self.bindings > BINDINGS_MAX {
             let title = format!("a scope binds at most {BINDINGS_MAX} services");
             let at = Span::new(self.name.0, self.name.1);

@@ -3,6 +3,8 @@
 //! Hand-written: every error has to name its place and what could stand there, and a scope is read
 //! on the path of a request.
 
+use std::borrow::Cow;
+
 use cheops_model::{NameFault, ServiceName, SiteName};
 
 use crate::ast::{Argument, Binding, Call, Literal, Location, Pair, Scope, Span};
@@ -81,8 +83,8 @@ impl Parser<'_> {
     fn binding(&mut self) -> Parsed<Binding> {
         let token = self.token;
         let service = match token.kind {
-            TokenKind::Word => self.text(token).to_owned(),
-            TokenKind::Quoted => unquote(self.text(token)),
+            TokenKind::Word => Cow::Borrowed(self.text(token)),
+            TokenKind::Quoted => Cow::Owned(unquote(self.text(token))),
             _ => return Err(self.unexpected(&["a service"])),
         };
         let name = ServiceName::new(&service).map_err(|fault| bad_name(&service, fault, token))?;

@@ -4,6 +4,9 @@
 //! line of it, `+ ` more of the same line, `*N ` the same N times. What follows is what the code
 //! makes of it. `UPDATE_GOLDEN=1 cargo test -p cheops-scope --test golden` writes it anew.
 
+// A test may unwrap, and so may what it calls.
+#![allow(clippy::unwrap_used)]
+
 mod common;
 
 use std::collections::BTreeSet;
@@ -69,7 +72,7 @@ fn check(group: &str, mut actual: impl FnMut(&Section) -> String) -> Vec<Section
         let (head, sections) = sections(&expected);
         let mut found = head;
         for section in &sections {
-            let _ = write!(found, "{}{}\n", section.given, actual(section));
+            let _ = writeln!(found, "{}{}", section.given, actual(section));
         }
         compare(&path, &expected, &found);
         all.extend(sections);
