@@ -50,7 +50,9 @@ impl Client {
     /// For `127.0.0.1:8700` or `http://127.0.0.1:8700`.
     pub fn new(address: &str) -> Client {
         let bare = address.trim_start_matches("http://").trim_end_matches('/');
-        Client { address: bare.to_owned() }
+        Client {
+            address: bare.to_owned(),
+        }
     }
 
     /// `GET`.
@@ -59,7 +61,11 @@ impl Client {
     }
 
     /// `POST` of JSON.
-    pub async fn post(&self, path: &str, json: Vec<u8>) -> Result<(StatusCode, Bytes), ClientError> {
+    pub async fn post(
+        &self,
+        path: &str,
+        json: Vec<u8>,
+    ) -> Result<(StatusCode, Bytes), ClientError> {
         self.ask(Method::POST, path, Bytes::from(json)).await
     }
 
@@ -81,7 +87,9 @@ impl Client {
         path: &str,
         body: Bytes,
     ) -> Result<(StatusCode, Bytes), ClientError> {
-        let stream = TcpStream::connect(&self.address).await.map_err(|e| self.unreachable(&e))?;
+        let stream = TcpStream::connect(&self.address)
+            .await
+            .map_err(|e| self.unreachable(&e))?;
         let handshake = http1::handshake(TokioIo::new(stream)).await;
         let (mut sender, connection) = handshake.map_err(|e| self.garbled(&e))?;
         let request = Request::builder()
@@ -92,9 +100,14 @@ impl Client {
             .body(Full::new(body))
             .map_err(|e| self.garbled(&e))?;
         let answer = async {
-            let response = sender.send_request(request).await.map_err(|e| self.garbled(&e))?;
+            let response = sender
+                .send_request(request)
+                .await
+                .map_err(|e| self.garbled(&e))?;
             let status = response.status();
-            let body = Limited::new(response.into_body(), ANSWER_BYTES_MAX).collect().await;
+            let body = Limited::new(response.into_body(), ANSWER_BYTES_MAX)
+                .collect()
+                .await;
             Ok((status, body.map_err(|e| self.garbled(&e))?.to_bytes()))
         };
         let mut answer = std::pin::pin!(answer);
@@ -106,10 +119,16 @@ impl Client {
     }
 
     fn unreachable(&self, why: &dyn std::fmt::Display) -> ClientError {
-        ClientError::Unreachable { address: self.address.clone(), why: why.to_string() }
+        ClientError::Unreachable {
+            address: self.address.clone(),
+            why: why.to_string(),
+        }
     }
 
     fn garbled(&self, why: &dyn std::fmt::Display) -> ClientError {
-        ClientError::Garbled { address: self.address.clone(), why: why.to_string() }
+        ClientError::Garbled {
+            address: self.address.clone(),
+            why: why.to_string(),
+        }
     }
 }

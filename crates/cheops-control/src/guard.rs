@@ -21,14 +21,20 @@ pub(crate) async fn local_only(request: Request, next: Next) -> Response {
 fn is_local(headers: &HeaderMap) -> bool {
     let header = |name| headers.get(name).and_then(|value| value.to_str().ok());
     let host = header(header::HOST).is_none_or(names_this_machine);
-    let authority = |origin: &str| origin.split_once("://").map(|(_, at)| names_this_machine(at));
+    let authority = |origin: &str| {
+        origin
+            .split_once("://")
+            .map(|(_, at)| names_this_machine(at))
+    };
     host && header(header::ORIGIN).is_none_or(|origin| authority(origin).unwrap_or_default())
 }
 
 fn names_this_machine(authority: &str) -> bool {
     let host = match authority.strip_prefix('[') {
         Some(rest) => rest.split(']').next().unwrap_or_default(),
-        None => authority.rsplit_once(':').map_or(authority, |(host, _)| host),
+        None => authority
+            .rsplit_once(':')
+            .map_or(authority, |(host, _)| host),
     };
     host.eq_ignore_ascii_case("localhost") || host.parse::<std::net::IpAddr>().is_ok()
 }
@@ -39,10 +45,21 @@ mod tests {
 
     #[test]
     fn addresses_and_localhost_pass_and_names_do_not() {
-        for good in ["127.0.0.1:8700", "localhost", "localhost:1", "[::1]:8700", "[::1]"] {
+        for good in [
+            "127.0.0.1:8700",
+            "localhost",
+            "localhost:1",
+            "[::1]:8700",
+            "[::1]",
+        ] {
             assert!(names_this_machine(good), "{good}");
         }
-        for bad in ["evil.example", "evil.example:8700", "localhost.evil.example:1", ""] {
+        for bad in [
+            "evil.example",
+            "evil.example:8700",
+            "localhost.evil.example:1",
+            "",
+        ] {
             assert!(!names_this_machine(bad), "{bad}");
         }
     }

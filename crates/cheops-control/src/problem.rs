@@ -22,9 +22,11 @@ impl IntoResponse for Problem {
             Problem::BadRequest(detail) => (StatusCode::BAD_REQUEST, "bad-request", detail),
             Problem::Forbidden(detail) => (StatusCode::FORBIDDEN, "forbidden-by-policy", detail),
             Problem::NotFound(detail) => (StatusCode::NOT_FOUND, "not-found", detail),
-            Problem::NotImplemented(what) => {
-                (StatusCode::NOT_IMPLEMENTED, "not-implemented", format!("{what}: not built yet"))
-            }
+            Problem::NotImplemented(what) => (
+                StatusCode::NOT_IMPLEMENTED,
+                "not-implemented",
+                format!("{what}: not built yet"),
+            ),
         };
         let body = json!({
             "type": format!("urn:cheops:problem:{code}"),
@@ -34,7 +36,11 @@ impl IntoResponse for Problem {
             "detail": detail,
             "sites": [],
         });
-        (status, [(header::CONTENT_TYPE, "application/problem+json")], body.to_string())
+        (
+            status,
+            [(header::CONTENT_TYPE, "application/problem+json")],
+            body.to_string(),
+        )
             .into_response()
     }
 }

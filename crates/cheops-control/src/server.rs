@@ -40,7 +40,9 @@ pub async fn serve(
     sources: Sources,
     stop: impl Future<Output = ()> + Send + 'static,
 ) -> std::io::Result<()> {
-    axum::serve(listener, router(sources)).with_graceful_shutdown(stop).await
+    axum::serve(listener, router(sources))
+        .with_graceful_shutdown(stop)
+        .await
 }
 
 fn router(sources: Sources) -> Router {
@@ -73,7 +75,11 @@ struct Health {
 
 async fn health(State(sources): State<Sources>) -> Json<Health> {
     let site = sources.picture().here.clone();
-    Json(Health { site, ready: true, version: sources.version })
+    Json(Health {
+        site,
+        ready: true,
+        version: sources.version,
+    })
 }
 
 async fn sites(State(sources): State<Sources>) -> Json<api::Sites> {
@@ -86,7 +92,10 @@ async fn metrics(State(sources): State<Sources>) -> Response {
 }
 
 async fn missing(request: Request) -> Problem {
-    Problem::NotFound(format!("no page {}; see /v1/health and /v1/sites", request.uri().path()))
+    Problem::NotFound(format!(
+        "no page {}; see /v1/health and /v1/sites",
+        request.uri().path()
+    ))
 }
 
 #[derive(Deserialize)]
@@ -121,7 +130,11 @@ async fn rtt(
         (false, false) => None,
     };
     let (ms, error_ms) = far.unwrap_or_default();
-    Ok(Json(RoundTrip { ms, error_ms, measured: ms.is_some() }))
+    Ok(Json(RoundTrip {
+        ms,
+        error_ms,
+        measured: ms.is_some(),
+    }))
 }
 
 #[derive(Deserialize)]

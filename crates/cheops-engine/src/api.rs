@@ -48,7 +48,9 @@ pub struct SiteItem {
 pub fn sites(picture: &Picture) -> Sites {
     let now = Instant::now();
     let item = |(name, view)| site_item(name, view, picture, now);
-    Sites { items: picture.view.sites.iter().map(item).collect() }
+    Sites {
+        items: picture.view.sites.iter().map(item).collect(),
+    }
 }
 
 fn site_item(name: &SiteName, view: &SiteView, picture: &Picture, now: Instant) -> SiteItem {
@@ -57,10 +59,16 @@ fn site_item(name: &SiteName, view: &SiteView, picture: &Picture, now: Instant) 
     let ago = |at: Instant| now.saturating_duration_since(at).as_millis() as u64;
     SiteItem {
         name: name.clone(),
-        mark: if here { Mark::Connected } else { view.mark }.word().to_owned(),
+        mark: if here { Mark::Connected } else { view.mark }
+            .word()
+            .to_owned(),
         since: rfc3339(view.since),
         last_heard_ms: view.last_heard.map(ago),
-        rtt_ms: if here { Some(0.0) } else { view.rtt.as_ref().map(|rtt| milliseconds(rtt.value)) },
+        rtt_ms: if here {
+            Some(0.0)
+        } else {
+            view.rtt.as_ref().map(|rtt| milliseconds(rtt.value))
+        },
         rtt_error_ms: view.rtt.as_ref().map(|rtt| milliseconds(rtt.error)),
         behind: 0,
         queued: 0,

@@ -38,7 +38,10 @@ pub struct LocalService {
 impl Picture {
     /// What is known of a site's state.
     pub fn mark(&self, site: &SiteName) -> Mark {
-        self.view.sites.get(site).map_or(Mark::Unknown, |known| known.mark)
+        self.view
+            .sites
+            .get(site)
+            .map_or(Mark::Unknown, |known| known.mark)
     }
 
     /// Whether another site announces that service.
@@ -54,7 +57,13 @@ impl Picture {
     fn first(view: Arc<View>, local: &[LocalService]) -> Picture {
         let world = Arc::new(world(&view, local));
         let runs = Arc::new(runs(&view));
-        Picture { version: 1, here: view.here.clone(), world, view, runs }
+        Picture {
+            version: 1,
+            here: view.here.clone(),
+            world,
+            view,
+            runs,
+        }
     }
 
     /// The picture after a change of the view. Round trips that moved a little change no plan.
@@ -62,9 +71,18 @@ impl Picture {
         let here = self.here.clone();
         if view.version == self.view.version && !moved(&self.world, &view) {
             let (world, runs) = (self.world.clone(), self.runs.clone());
-            return Picture { version: self.version, here, world, view, runs };
+            return Picture {
+                version: self.version,
+                here,
+                world,
+                view,
+                runs,
+            };
         }
-        Picture { version: self.version + 1, ..Picture::first(view, local) }
+        Picture {
+            version: self.version + 1,
+            ..Picture::first(view, local)
+        }
     }
 }
 
@@ -109,8 +127,16 @@ fn runs(view: &View) -> HashSet<(SiteName, ServiceName)> {
     let mut runs = HashSet::new();
     for (name, site) in &view.sites {
         let services = |said: &Announcement| said.services.clone();
-        let announced = site.announcement.as_deref().map(services).unwrap_or_default();
-        runs.extend(announced.into_iter().map(|service| (name.clone(), service.name)));
+        let announced = site
+            .announcement
+            .as_deref()
+            .map(services)
+            .unwrap_or_default();
+        runs.extend(
+            announced
+                .into_iter()
+                .map(|service| (name.clone(), service.name)),
+        );
     }
     runs
 }
@@ -122,7 +148,9 @@ fn round_trip(site: &SiteView) -> Option<Duration> {
 /// Whether a round trip differs from the one plans were made with by more than its noise.
 fn moved(world: &World, view: &View) -> bool {
     view.sites.iter().any(|(name, site)| {
-        let before = world.site(name.as_str()).and_then(|i| world.round_trip(world.here(), i));
+        let before = world
+            .site(name.as_str())
+            .and_then(|i| world.round_trip(world.here(), i));
         match (before, round_trip(site)) {
             (Some(before), Some(now)) => {
                 before.abs_diff(now) > (before / 5).max(Duration::from_millis(1))

@@ -40,12 +40,19 @@ struct Slot {
 impl Backend {
     pub(crate) fn new(endpoints: watch::Receiver<Arc<Endpoints>>) -> Backend {
         let slots = RefCell::new(slots(&endpoints.borrow(), &[]));
-        Backend { endpoints: RefCell::new(endpoints), slots, turn: Cell::new(0) }
+        Backend {
+            endpoints: RefCell::new(endpoints),
+            slots,
+            turn: Cell::new(0),
+        }
     }
 
     /// Sends a request on an idle connection or a new one. A connection that turns out to be dead
     /// before anything was written is replaced; what was written is never written again.
-    pub(crate) async fn send(&self, mut request: Request<Body>) -> Result<Response<Incoming>, Fault> {
+    pub(crate) async fn send(
+        &self,
+        mut request: Request<Body>,
+    ) -> Result<Response<Incoming>, Fault> {
         let slots = self.current();
         let mut last = "no endpoint is known; is its name resolved?".to_owned();
         for turn in 0..slots.len() {
@@ -92,7 +99,10 @@ fn slots(endpoints: &Endpoints, before: &[Slot]) -> Rc<[Slot]> {
     let slot = |address: &SocketAddr| {
         let same = before.iter().find(|slot| slot.address == *address);
         let idle = same.map(|slot| slot.idle.take()).unwrap_or_default();
-        Slot { address: *address, idle: RefCell::new(idle) }
+        Slot {
+            address: *address,
+            idle: RefCell::new(idle),
+        }
     };
     endpoints.addresses.iter().map(slot).collect()
 }

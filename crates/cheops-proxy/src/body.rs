@@ -81,14 +81,27 @@ impl Kept {
     pub(crate) fn new(rest: Incoming) -> Kept {
         let whole = rest.size_hint();
         let ended = rest.is_end_stream();
-        let store = Store { rest, ended, chunks: Vec::new(), bytes: 0, whole, torn: false };
-        Kept { store: Rc::new(RefCell::new(store)), next: 0 }
+        let store = Store {
+            rest,
+            ended,
+            chunks: Vec::new(),
+            bytes: 0,
+            whole,
+            torn: false,
+        };
+        Kept {
+            store: Rc::new(RefCell::new(store)),
+            next: 0,
+        }
     }
 
     /// The same body from its start, if all that went by was kept.
     pub(crate) fn again(&self) -> Option<Kept> {
         let whole = !self.store.borrow().torn;
-        whole.then(|| Kept { store: self.store.clone(), next: 0 })
+        whole.then(|| Kept {
+            store: self.store.clone(),
+            next: 0,
+        })
     }
 
     fn poll_frame(
@@ -123,7 +136,7 @@ impl Kept {
 
     fn size_hint(&self) -> SizeHint {
         // Asked for before the first frame, to choose between a length and chunks.
-        self.store.borrow().whole.clone()
+        self.store.borrow().whole
     }
 }
 

@@ -45,7 +45,11 @@ pub struct CarrierFault(String);
 
 impl std::fmt::Display for CarrierFault {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "{:?} is not `header`, `baggage` or `correlate:HEADER`", self.0)
+        write!(
+            f,
+            "{:?} is not `header`, `baggage` or `correlate:HEADER`",
+            self.0
+        )
     }
 }
 
@@ -66,7 +70,10 @@ impl FromStr for Carrier {
                 if ours || header == http::header::HOST {
                     return Err(fault());
                 }
-                Ok(Carrier::Correlate(Correlate { form: Form::of(&header), header }))
+                Ok(Carrier::Correlate(Correlate {
+                    form: Form::of(&header),
+                    header,
+                }))
             }
             _ => Err(fault()),
         }
@@ -86,7 +93,13 @@ impl Form {
     pub(crate) fn spell(self, key: u128) -> String {
         let hex = format!("{key:032x}");
         let uuid = || {
-            let parts = [&hex[..8], &hex[8..12], &hex[12..16], &hex[16..20], &hex[20..]];
+            let parts = [
+                &hex[..8],
+                &hex[8..12],
+                &hex[12..16],
+                &hex[16..20],
+                &hex[20..],
+            ];
             parts.join("-")
         };
         match self {
@@ -103,7 +116,9 @@ impl Form {
             Form::Uuid => uuid(text),
             Form::RequestUuid => uuid(text.strip_prefix("req-")?),
             Form::TraceParent => {
-                let id = text.get(3..35).filter(|_| text.len() >= 55 && text.as_bytes()[2] == b'-');
+                let id = text
+                    .get(3..35)
+                    .filter(|_| text.len() >= 55 && text.as_bytes()[2] == b'-');
                 hex(id?).filter(|key| *key != 0)
             }
         }
@@ -138,7 +153,12 @@ pub(crate) fn from_baggage(headers: &HeaderMap) -> Option<Vec<u8>> {
 
 /// Takes the scope out of the baggage, and puts another in if there is one.
 pub(crate) fn set_baggage(headers: &mut HeaderMap, scope: Option<&str>) {
-    let ours = |member: &str| member.split('=').next().is_some_and(|k| k.trim() == BAGGAGE_KEY);
+    let ours = |member: &str| {
+        member
+            .split('=')
+            .next()
+            .is_some_and(|k| k.trim() == BAGGAGE_KEY)
+    };
     let mut kept: Vec<String> = members(headers).into_iter().filter(|m| !ours(m)).collect();
     kept.extend(scope.map(|scope| format!("{BAGGAGE_KEY}={}", percent_encode(scope))));
     match HeaderValue::from_str(&kept.join(",")) {
@@ -148,8 +168,15 @@ pub(crate) fn set_baggage(headers: &mut HeaderMap, scope: Option<&str>) {
 }
 
 fn members(headers: &HeaderMap) -> Vec<String> {
-    let values = headers.get_all(headers::BAGGAGE).iter().filter_map(|v| v.to_str().ok());
-    values.flat_map(|v| v.split(',')).map(|m| m.trim().to_owned()).filter(|m| !m.is_empty()).collect()
+    let values = headers
+        .get_all(headers::BAGGAGE)
+        .iter()
+        .filter_map(|v| v.to_str().ok());
+    values
+        .flat_map(|v| v.split(','))
+        .map(|m| m.trim().to_owned())
+        .filter(|m| !m.is_empty())
+        .collect()
 }
 
 fn percent_encode(text: &str) -> String {
@@ -169,7 +196,9 @@ fn percent_decode(text: &str) -> Vec<u8> {
     let mut out = Vec::with_capacity(bytes.len());
     let mut at = 0;
     while at < bytes.len() {
-        let code = text.get(at + 1..at + 3).and_then(|hex| u8::from_str_radix(hex, 16).ok());
+        let code = text
+            .get(at + 1..at + 3)
+            .and_then(|hex| u8::from_str_radix(hex, 16).ok());
         match (bytes[at], code) {
             (b'%', Some(byte)) => {
                 out.push(byte);
@@ -195,8 +224,18 @@ mod tests {
         let Carrier::Correlate(correlate) = "correlate:X-Request-Id".parse().unwrap() else {
             panic!("a correlation")
         };
-        assert_eq!((correlate.header.as_str(), correlate.form), ("x-request-id", Form::Uuid));
-        for bad in ["", "Header", "correlate:", "correlate:x-scope", "correlate:a b", "correlate"] {
+        assert_eq!(
+            (correlate.header.as_str(), correlate.form),
+            ("x-request-id", Form::Uuid)
+        );
+        for bad in [
+            "",
+            "Header",
+            "correlate:",
+            "correlate:x-scope",
+            "correlate:a b",
+            "correlate",
+        ] {
             assert!(bad.parse::<Carrier>().is_err(), "{bad}");
         }
     }
@@ -208,18 +247,37 @@ mod tests {
             let value = HeaderValue::from_str(&form.spell(key)).unwrap();
             assert_eq!(form.read(&value), Some(key), "{value:?}");
         }
-        for bad in ["", "abc", "req-1d2c3b4a", "1D2C3B4A-1111-4222-8333-444455556666"] {
-            assert_eq!(Form::Uuid.read(&HeaderValue::from_str(bad).unwrap()), None, "{bad}");
+        for bad in [
+            "",
+            "abc",
+            "req-1d2c3b4a",
+            "1D2C3B4A-1111-4222-8333-444455556666",
+        ] {
+            assert_eq!(
+                Form::Uuid.read(&HeaderValue::from_str(bad).unwrap()),
+                None,
+                "{bad}"
+            );
         }
     }
 
     #[test]
     fn baggage_carries_a_scope_beside_other_members() {
         let mut headers = HeaderMap::new();
-        headers.append(headers::BAGGAGE, HeaderValue::from_static("user=7, cheops-scope=old"));
+        headers.append(
+            headers::BAGGAGE,
+            HeaderValue::from_static("user=7, cheops-scope=old"),
+        );
         set_baggage(&mut headers, Some("image: DC 1 & DC 2"));
         assert_eq!(from_baggage(&headers).unwrap(), b"image: DC 1 & DC 2");
-        assert_eq!(headers[headers::BAGGAGE].to_str().unwrap().split(',').count(), 2);
+        assert_eq!(
+            headers[headers::BAGGAGE]
+                .to_str()
+                .unwrap()
+                .split(',')
+                .count(),
+            2
+        );
         set_baggage(&mut headers, None);
         assert_eq!(headers[headers::BAGGAGE], "user=7");
         assert_eq!(from_baggage(&headers), None);

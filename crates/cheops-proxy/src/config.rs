@@ -52,7 +52,7 @@ pub struct ServiceConfig {
 pub struct Rule {
     /// Which requests it is for.
     pub matches: RuleMatch,
-    /// The scope, in canonical form.
+    /// The scope.
     pub scope: String,
 }
 
@@ -71,10 +71,18 @@ pub struct RuleMatch {
 
 impl RuleMatch {
     pub(crate) fn fits(&self, head: &http::request::Parts) -> bool {
-        let method = self.method.as_ref().is_none_or(|method| *method == head.method);
-        let path = self.path_prefix.as_ref().is_none_or(|p| head.uri.path().starts_with(p));
+        let method = self
+            .method
+            .as_ref()
+            .is_none_or(|method| *method == head.method);
+        let path = self
+            .path_prefix
+            .as_ref()
+            .is_none_or(|p| head.uri.path().starts_with(p));
         let header = self.header.as_ref().is_none_or(|(name, value)| {
-            head.headers.get(name).is_some_and(|found| found.as_bytes() == value.as_bytes())
+            head.headers
+                .get(name)
+                .is_some_and(|found| found.as_bytes() == value.as_bytes())
         });
         method && path && header
     }

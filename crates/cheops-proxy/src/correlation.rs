@@ -18,7 +18,7 @@ use crate::limits;
 /// Where a workflow comes from and how it is to be placed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Trail {
-    /// The scope in canonical form.
+    /// The scope, as received.
     pub(crate) scope: HeaderValue,
     /// The site that first received it: what `here` means.
     pub(crate) entry: SiteName,
@@ -65,14 +65,21 @@ impl Correlation {
     ) -> Result<HeaderValue, Ambiguous> {
         // A trace has to go on under its own id; any other value is replaced by a fresh one.
         let own = (correlate.form == Form::TraceParent)
-            .then(|| headers.get(&correlate.header).map(|v| (v.clone(), correlate.form.read(v))))
+            .then(|| {
+                headers
+                    .get(&correlate.header)
+                    .map(|v| (v.clone(), correlate.form.read(v)))
+            })
             .flatten();
         let (value, key) = match own {
             Some((value, Some(key))) => (value, key),
             _ => {
                 let key = self.mint();
                 let text = correlate.form.spell(key);
-                (HeaderValue::from_str(&text).expect("hex fits a header"), key)
+                (
+                    HeaderValue::from_str(&text).expect("hex fits a header"),
+                    key,
+                )
             }
         };
         self.shard(key).put(key, trail, now)?;
@@ -95,7 +102,9 @@ impl Correlation {
     }
 
     fn mint(&self) -> u128 {
-        let high = self.ids.hash_one(self.minted.fetch_add(1, Ordering::Relaxed));
+        let high = self
+            .ids
+            .hash_one(self.minted.fetch_add(1, Ordering::Relaxed));
         (u128::from(high) << 64) | u128::from(self.checks.hash_one(high))
     }
 
@@ -136,7 +145,11 @@ impl Shard {
             }
             self.order.pop_front();
             // A key that was remembered again since has a younger place in the order.
-            if self.trails.get(&key).is_some_and(|(_, latest)| *latest == at) {
+            if self
+                .trails
+                .get(&key)
+                .is_some_and(|(_, latest)| *latest == at)
+            {
                 self.trails.remove(&key);
             }
         }
@@ -157,7 +170,11 @@ mod tests {
 
     fn trail(scope: &'static str) -> Trail {
         let scope = HeaderValue::from_static(scope);
-        Trail { scope, entry: "site1".parse().unwrap(), hops: 0 }
+        Trail {
+            scope,
+            entry: "site1".parse().unwrap(),
+            hops: 0,
+        }
     }
 
     #[test]
@@ -168,7 +185,10 @@ mod tests {
         let mut headers = HeaderMap::new();
         headers.insert("x-request-id", HeaderValue::from_static("mine"));
         assert!(memory.find(&by, &headers, now).is_none());
-        memory.remember(&by, &mut headers, &trail("a: b"), now).ok().unwrap();
+        memory
+            .remember(&by, &mut headers, &trail("a: b"), now)
+            .ok()
+            .unwrap();
         assert_ne!(headers["x-request-id"], "mine");
         assert_eq!(memory.find(&by, &headers, now), Some(trail("a: b")));
         let late = now + limits::CORRELATION_AGE_MAX * 2;
@@ -180,15 +200,25 @@ mod tests {
         let memory = Correlation::new();
         let now = Instant::now();
         let by = correlate("traceparent");
-        let own = HeaderValue::from_static(
-            "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01",
-        );
+        let own =
+            HeaderValue::from_static("00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01");
         let mut headers = HeaderMap::new();
         headers.insert("traceparent", own.clone());
-        memory.remember(&by, &mut headers, &trail("a: b"), now).ok().unwrap();
+        memory
+            .remember(&by, &mut headers, &trail("a: b"), now)
+            .ok()
+            .unwrap();
         assert_eq!(headers["traceparent"], own);
-        assert!(memory.remember(&by, &mut headers, &trail("a: b"), now).is_ok());
-        assert!(memory.remember(&by, &mut headers, &trail("a: c"), now).is_err());
+        assert!(
+            memory
+                .remember(&by, &mut headers, &trail("a: b"), now)
+                .is_ok()
+        );
+        assert!(
+            memory
+                .remember(&by, &mut headers, &trail("a: c"), now)
+                .is_err()
+        );
     }
 
     #[test]
@@ -200,7 +230,11 @@ mod tests {
             let remembered = memory.remember(&by, &mut HeaderMap::new(), &trail("a: b"), now);
             assert!(remembered.is_ok());
         }
-        let held: usize = memory.shards.iter().map(|s| s.lock().unwrap().trails.len()).sum();
+        let held: usize = memory
+            .shards
+            .iter()
+            .map(|s| s.lock().unwrap().trails.len())
+            .sum();
         assert!(held <= limits::CORRELATIONS_MAX, "{held}");
     }
 }

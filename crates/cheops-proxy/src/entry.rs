@@ -36,7 +36,9 @@ pub(crate) async fn serve(
     request: Request<Incoming>,
 ) -> Result<Response<Body>, Infallible> {
     let started = Instant::now();
-    let Connection { worker, service, .. } = &*connection;
+    let Connection {
+        worker, service, ..
+    } = &*connection;
     let logged = worker.access_log.then(|| AccessLine::of(&request));
     let mut response = match answer(&connection, request, started).await {
         Ok(response) => response,
@@ -62,7 +64,11 @@ async fn answer(
     request: Request<Incoming>,
     started: Instant,
 ) -> Result<Response<Body>, Problem> {
-    let Connection { worker, service, forwarded } = connection;
+    let Connection {
+        worker,
+        service,
+        forwarded,
+    } = connection;
     let (mut head, body) = request.into_parts();
     if head.uri.path().starts_with("/.cheops/") {
         return own::answer(worker, &head);
@@ -74,12 +80,25 @@ async fn answer(
     let scoped = scope_of(worker, service, &head)?;
     headers::clean(&mut head.headers);
     head.headers.append(header::FORWARDED, forwarded.clone());
-    let call = Call { head, body: Body::Incoming(body) };
+    let call = Call {
+        head,
+        body: Body::Incoming(body),
+    };
     let Some((decision, trail)) = scoped else {
-        let journey = Journey { worker, service, trail: None, started };
+        let journey = Journey {
+            worker,
+            service,
+            trail: None,
+            started,
+        };
         return journey.take(&Route::Here, call).await;
     };
-    let journey = Journey { worker, service, trail: Some(&trail), started };
+    let journey = Journey {
+        worker,
+        service,
+        trail: Some(&trail),
+        started,
+    };
     let mut response = journey.take(&decision.route, call).await?;
     if decision.unbound
         && let Ok(name) = HeaderValue::from_str(service.config.name.as_str())
@@ -123,7 +142,9 @@ fn scope_of(
 
 fn own_scope<'a>(service: &Service, head: &'a Parts) -> Result<Option<&'a [u8]>, Problem> {
     let mut values = head.headers.get_all(headers::SCOPE).iter();
-    let Some(value) = values.next() else { return Ok(None) };
+    let Some(value) = values.next() else {
+        return Ok(None);
+    };
     if values.next().is_some() {
         let title = "X-Scope is given twice; write one, its bindings separated by `,`";
         let at = Span::new(0, value.len());
@@ -151,11 +172,18 @@ fn decided(
     hops: u32,
 ) -> Result<(Rc<Decision>, Trail), Problem> {
     if hops > limits::HOPS_MAX {
-        let detail = format!("the workflow made more than {} calls in a row", limits::HOPS_MAX);
+        let detail = format!(
+            "the workflow made more than {} calls in a row",
+            limits::HOPS_MAX
+        );
         return Err(Problem::Loop(detail));
     }
     let decision = service.decider.decide(&worker.picture(), entry, text)?;
-    let trail = Trail { scope: decision.scope.clone(), entry: entry.clone(), hops };
+    let trail = Trail {
+        scope: decision.scope.clone(),
+        entry: entry.clone(),
+        hops,
+    };
     Ok((decision, trail))
 }
 
@@ -167,7 +195,10 @@ struct AccessLine {
 
 impl AccessLine {
     fn of(request: &Request<Incoming>) -> AccessLine {
-        AccessLine { method: request.method().clone(), path: request.uri().path().to_owned() }
+        AccessLine {
+            method: request.method().clone(),
+            path: request.uri().path().to_owned(),
+        }
     }
 
     fn write(&self, service: &Service, response: &Response<Body>, took_us: u64) {

@@ -30,7 +30,13 @@ pub(crate) struct Envelope {
 
 impl Envelope {
     pub(crate) fn to_header(&self) -> HeaderValue {
-        let Envelope { service, target, entry, hops, .. } = self;
+        let Envelope {
+            service,
+            target,
+            entry,
+            hops,
+            ..
+        } = self;
         let mut text = format!("service={service};target={target};entry={entry};visited=");
         for (index, site) in self.visited.iter().enumerate() {
             text.push_str(if index == 0 { "" } else { "," });
@@ -57,7 +63,10 @@ impl Envelope {
 }
 
 fn sites(text: &str) -> Option<Vec<SiteName>> {
-    let sites: Option<Vec<_>> = text.split(',').map(|name| SiteName::new(name).ok()).collect();
+    let sites: Option<Vec<_>> = text
+        .split(',')
+        .map(|name| SiteName::new(name).ok())
+        .collect();
     sites.filter(|sites| sites.len() <= limits::VISITED_MAX)
 }
 
@@ -86,7 +95,11 @@ mod tests {
             "service=image;target=a;entry=a;visited=a;hops=1;deadline=1;more=1",
             &format!("service=image;target=a;entry=a;visited={many};hops=1;deadline=1"),
         ] {
-            assert_eq!(Envelope::read(&HeaderValue::from_str(bad).unwrap()), None, "{bad}");
+            assert_eq!(
+                Envelope::read(&HeaderValue::from_str(bad).unwrap()),
+                None,
+                "{bad}"
+            );
         }
     }
 }

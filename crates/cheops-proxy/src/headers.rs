@@ -59,7 +59,10 @@ fn is_hop_or_ours(name: &str) -> bool {
 fn named_by_connection(headers: &mut HeaderMap) {
     let mut named: Vec<HeaderName> = Vec::new();
     for value in headers.get_all(header::CONNECTION) {
-        let tokens = value.as_bytes().split(|b| *b == b',').map(<[u8]>::trim_ascii);
+        let tokens = value
+            .as_bytes()
+            .split(|b| *b == b',')
+            .map(<[u8]>::trim_ascii);
         for token in tokens {
             let end_to_end = token.eq_ignore_ascii_case(b"host")
                 || token.eq_ignore_ascii_case(b"content-length");
@@ -158,6 +161,12 @@ mod tests {
         stamps.timing(&mut headers, 7);
         stamps.timing(&mut headers, 12_340);
         let all: Vec<_> = headers.get_all(SERVER_TIMING).iter().collect();
-        assert_eq!(all, ["agent;desc=\"DC 1\";dur=0.007", "agent;desc=\"DC 1\";dur=12.340"]);
+        assert_eq!(
+            all,
+            [
+                "agent;desc=\"DC 1\";dur=0.007",
+                "agent;desc=\"DC 1\";dur=12.340"
+            ]
+        );
     }
 }

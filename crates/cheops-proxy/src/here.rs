@@ -39,8 +39,14 @@ pub(crate) async fn run(
     prepare(&mut call.head, worker);
     let safe = call.head.method.is_safe();
     let request = Request::from_parts(call.head, call.body);
-    let failed = |detail| Problem::ServiceFailed { site: worker.here.clone(), detail };
-    let unknown = |detail| Problem::OutcomeUnknown { site: worker.here.clone(), detail };
+    let failed = |detail| Problem::ServiceFailed {
+        site: worker.here.clone(),
+        detail,
+    };
+    let unknown = |detail| Problem::OutcomeUnknown {
+        site: worker.here.clone(),
+        detail,
+    };
     let response = match timeout(deadline, service.backend.send(request)).await {
         Ok(Ok(response)) => response,
         Ok(Err(Fault::NotSent(detail))) => return Err(failed(detail)),
@@ -91,10 +97,14 @@ fn carry(
     let mut replaced = Vec::new();
     let wants_baggage = service.config.carriers.contains(&Carrier::Baggage);
     if head.headers.contains_key(headers::BAGGAGE) || (wants_baggage && trail.is_some()) {
-        let scope = trail.filter(|_| wants_baggage).and_then(|trail| trail.scope.to_str().ok());
+        let scope = trail
+            .filter(|_| wants_baggage)
+            .and_then(|trail| trail.scope.to_str().ok());
         carrier::set_baggage(&mut head.headers, scope);
     }
-    let Some(trail) = trail else { return Ok(replaced) };
+    let Some(trail) = trail else {
+        return Ok(replaced);
+    };
     for carrier in &service.config.carriers {
         match carrier {
             Carrier::Baggage => (),
@@ -108,7 +118,11 @@ fn carry(
                     .correlation
                     .remember(correlate, &mut head.headers, trail, now)
                     .map_err(|_| ambiguous(&correlate.header))?;
-                replaced.push(Replaced { header: correlate.header.clone(), ours, own });
+                replaced.push(Replaced {
+                    header: correlate.header.clone(),
+                    ours,
+                    own,
+                });
             }
         }
     }

@@ -41,7 +41,11 @@ pub fn bind(address: SocketAddr, threads: usize) -> io::Result<Vec<StdListener>>
 }
 
 fn socket(address: SocketAddr) -> io::Result<Socket> {
-    let socket = Socket::new(Domain::for_address(address), Type::STREAM, Some(Protocol::TCP))?;
+    let socket = Socket::new(
+        Domain::for_address(address),
+        Type::STREAM,
+        Some(Protocol::TCP),
+    )?;
     socket.set_reuse_address(true)?;
     Ok(socket)
 }

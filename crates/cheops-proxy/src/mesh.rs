@@ -24,10 +24,12 @@ pub(crate) async fn serve(
     request: Request<Incoming>,
 ) -> Result<Response<Body>, Infallible> {
     let started = Instant::now();
-    let mut response = answer(&worker, &peer, request).await.unwrap_or_else(|problem| {
-        tracing::debug!(code = problem.code(), %peer, "refused");
-        problem.into_response()
-    });
+    let mut response = answer(&worker, &peer, request)
+        .await
+        .unwrap_or_else(|problem| {
+            tracing::debug!(code = problem.code(), %peer, "refused");
+            problem.into_response()
+        });
     let took_us = u64::try_from(started.elapsed().as_micros()).unwrap_or(u64::MAX);
     let out = response.headers_mut();
     out.append(header::VIA, worker.stamps.via.clone());
@@ -58,7 +60,10 @@ async fn answer(
         hops: envelope.hops,
     });
     let deadline = service.config.deadline.min(envelope.deadline);
-    let call = Call { head, body: Body::Incoming(body) };
+    let call = Call {
+        head,
+        body: Body::Incoming(body),
+    };
     here::run(worker, service, call, trail.as_ref(), deadline).await
 }
 
@@ -68,17 +73,22 @@ fn service_of<'a>(worker: &'a Worker, envelope: &Envelope) -> Result<&'a Service
         return Err(Problem::Loop(format!("{} was visited before", worker.here)));
     }
     if envelope.hops > limits::HOPS_MAX {
-        let detail = format!("the workflow made more than {} calls in a row", limits::HOPS_MAX);
+        let detail = format!(
+            "the workflow made more than {} calls in a row",
+            limits::HOPS_MAX
+        );
         return Err(Problem::Loop(detail));
     }
     if envelope.target != worker.here {
         let detail = format!("{} carries no requests to {}", worker.here, envelope.target);
         return Err(Problem::ForbiddenByPolicy(detail));
     }
-    worker.service(&envelope.service).ok_or_else(|| Problem::ServiceNotAtSite {
-        service: envelope.service.as_str().to_owned(),
-        site: worker.here.clone(),
-    })
+    worker
+        .service(&envelope.service)
+        .ok_or_else(|| Problem::ServiceNotAtSite {
+            service: envelope.service.as_str().to_owned(),
+            site: worker.here.clone(),
+        })
 }
 
 /// Puts back the host that the client asked for.

@@ -7,8 +7,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use http::StatusCode;
 
 /// Upper ends of the latency buckets, in microseconds.
-const BUCKETS_US: [u64; 12] =
-    [100, 250, 500, 1_000, 2_500, 5_000, 10_000, 50_000, 100_000, 500_000, 1_000_000, 10_000_000];
+const BUCKETS_US: [u64; 12] = [
+    100, 250, 500, 1_000, 2_500, 5_000, 10_000, 50_000, 100_000, 500_000, 1_000_000, 10_000_000,
+];
 
 /// What one thread counted of one service.
 #[derive(Default)]
@@ -35,7 +36,10 @@ impl ServiceCounters {
 
 /// One thread writes, so a load and a store are enough: no locked instruction per request.
 fn add(counter: &AtomicU64, value: u64) {
-    counter.store(counter.load(Ordering::Relaxed).wrapping_add(value), Ordering::Relaxed);
+    counter.store(
+        counter.load(Ordering::Relaxed).wrapping_add(value),
+        Ordering::Relaxed,
+    );
 }
 
 /// The counters of every thread.
@@ -48,7 +52,9 @@ impl Metrics {
     pub(crate) fn new(services: impl Iterator<Item = String>, threads: usize) -> Metrics {
         let counters = |_| Arc::new(ServiceCounters::default());
         let services = services.map(|name| (name, (0..threads).map(counters).collect()));
-        Metrics { services: Arc::new(services.collect()) }
+        Metrics {
+            services: Arc::new(services.collect()),
+        }
     }
 
     pub(crate) fn of(&self, service: usize, thread: usize) -> Arc<ServiceCounters> {
@@ -58,7 +64,12 @@ impl Metrics {
     /// Prometheus text.
     pub fn render(&self) -> String {
         let mut out = String::new();
-        head(&mut out, "cheops_requests_total", "counter", "Answers to clients, by class.");
+        head(
+            &mut out,
+            "cheops_requests_total",
+            "counter",
+            "Answers to clients, by class.",
+        );
         for (service, threads) in self.services.iter() {
             for class in 1..=5 {
                 let total = sum(threads, |counters| &counters.answers[class]);
@@ -66,10 +77,18 @@ impl Metrics {
                 let _ = writeln!(out, "cheops_requests_total{{{labels}}} {total}");
             }
         }
-        head(&mut out, "cheops_forwarded_total", "counter", "Requests sent to another site.");
+        head(
+            &mut out,
+            "cheops_forwarded_total",
+            "counter",
+            "Requests sent to another site.",
+        );
         for (service, threads) in self.services.iter() {
             let total = sum(threads, |counters| &counters.forwarded);
-            let _ = writeln!(out, "cheops_forwarded_total{{service=\"{service}\"}} {total}");
+            let _ = writeln!(
+                out,
+                "cheops_forwarded_total{{service=\"{service}\"}} {total}"
+            );
         }
         self.render_latency(&mut out);
         out
@@ -77,13 +96,21 @@ impl Metrics {
 
     fn render_latency(&self, out: &mut String) {
         let name = "cheops_request_seconds";
-        head(out, name, "histogram", "Time from a request's head to its answer's head.");
+        head(
+            out,
+            name,
+            "histogram",
+            "Time from a request's head to its answer's head.",
+        );
         for (service, threads) in self.services.iter() {
             let mut total = 0;
             for (index, end) in BUCKETS_US.iter().map(Some).chain([None]).enumerate() {
                 total += sum(threads, |counters| &counters.buckets[index]);
                 let end = end.map_or("+Inf".to_owned(), |us| (*us as f64 / 1e6).to_string());
-                let _ = writeln!(out, "{name}_bucket{{service=\"{service}\",le=\"{end}\"}} {total}");
+                let _ = writeln!(
+                    out,
+                    "{name}_bucket{{service=\"{service}\",le=\"{end}\"}} {total}"
+                );
             }
             let seconds = sum(threads, |counters| &counters.took_us) as f64 / 1e6;
             let _ = writeln!(out, "{name}_sum{{service=\"{service}\"}} {seconds}");
@@ -97,7 +124,10 @@ fn head(out: &mut String, name: &str, kind: &str, help: &str) {
 }
 
 fn sum(threads: &[Arc<ServiceCounters>], of: impl Fn(&ServiceCounters) -> &AtomicU64) -> u64 {
-    threads.iter().map(|counters| of(counters).load(Ordering::Relaxed)).sum()
+    threads
+        .iter()
+        .map(|counters| of(counters).load(Ordering::Relaxed))
+        .sum()
 }
 
 #[cfg(test)]

@@ -18,7 +18,9 @@ pub(crate) fn answer(worker: &Worker, head: &Parts) -> Result<Response<Body>, Pr
         path if path.starts_with("/.cheops/v1/operations/")
             || path.starts_with("/.cheops/v1/resources/") =>
         {
-            Err(Problem::NotImplemented("no agent replicates yet, so there are none".to_owned()))
+            Err(Problem::NotImplemented(
+                "no agent replicates yet, so there are none".to_owned(),
+            ))
         }
         _ => Err(Problem::NotFound),
     }

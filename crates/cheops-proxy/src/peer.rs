@@ -84,11 +84,21 @@ pub(crate) async fn send(
         }
         Ok(Err(Fault::Sent(detail))) => {
             tracing::debug!(%site, detail, "no answer");
-            Err(no_answer(site, safe, "the link was lost before the answer came".to_owned()))
+            Err(no_answer(
+                site,
+                safe,
+                "the link was lost before the answer came".to_owned(),
+            ))
         }
         Err(_) => {
-            let detail = format!("no answer from {site} within {:?}", journey.service.config.deadline);
-            Err(Problem::OutcomeUnknown { site: site.clone(), detail })
+            let detail = format!(
+                "no answer from {site} within {:?}",
+                journey.service.config.deadline
+            );
+            Err(Problem::OutcomeUnknown {
+                site: site.clone(),
+                detail,
+            })
         }
     }
 }
@@ -97,7 +107,10 @@ pub(crate) async fn send(
 fn no_answer(site: &SiteName, safe: bool, detail: String) -> Problem {
     match safe {
         true => Problem::SiteUnreachable(site.clone()),
-        false => Problem::OutcomeUnknown { site: site.clone(), detail },
+        false => Problem::OutcomeUnknown {
+            site: site.clone(),
+            detail,
+        },
     }
 }
 
@@ -112,7 +125,10 @@ fn reachable(
     }
     if !picture.runs(site, service) {
         let service = service.as_str().to_owned();
-        return Err(Problem::ServiceNotAtSite { service, site: site.clone() });
+        return Err(Problem::ServiceNotAtSite {
+            service,
+            site: site.clone(),
+        });
     }
     Ok(())
 }
@@ -156,7 +172,10 @@ fn mesh_uri(path: Option<PathAndQuery>) -> Uri {
 
 impl Peers {
     pub(crate) fn new(dialer: Dialer) -> Peers {
-        Peers { dialer, connections: RefCell::default() }
+        Peers {
+            dialer,
+            connections: RefCell::default(),
+        }
     }
 
     /// Ends the connections to sites whose link was given up.
@@ -201,14 +220,19 @@ impl Peers {
                 }
             }
         }
-        Err(Fault::NotSent("two connections died before anything was sent".to_owned()))
+        Err(Fault::NotSent(
+            "two connections died before anything was sent".to_owned(),
+        ))
     }
 
     fn connection(&self, site: &SiteName) -> Rc<PeerConnection> {
         let mut connections = self.connections.borrow_mut();
         let dead = |c: &Rc<PeerConnection>| c.sender.get().is_some_and(SendRequest::is_closed);
         if connections.get(site.as_str()).is_none_or(dead) {
-            let connection = PeerConnection { sender: OnceCell::new(), killed: watch::Sender::new(false) };
+            let connection = PeerConnection {
+                sender: OnceCell::new(),
+                killed: watch::Sender::new(false),
+            };
             connections.insert(site.clone(), Rc::new(connection));
         }
         connections[site.as_str()].clone()
@@ -217,7 +241,11 @@ impl Peers {
     fn forget(&self, site: &SiteName, connection: &Rc<PeerConnection>) {
         let mut connections = self.connections.borrow_mut();
         let closed = connection.sender.get().is_none_or(SendRequest::is_closed);
-        if closed && connections.get(site.as_str()).is_some_and(|c| Rc::ptr_eq(c, connection)) {
+        if closed
+            && connections
+                .get(site.as_str())
+                .is_some_and(|c| Rc::ptr_eq(c, connection))
+        {
             connections.remove(site.as_str());
         }
     }
@@ -227,7 +255,11 @@ impl Peers {
         site: &SiteName,
         connection: &PeerConnection,
     ) -> Result<SendRequest<Body>, String> {
-        let stream = self.dialer.dial_requests(site).await.map_err(|error| error.to_string())?;
+        let stream = self
+            .dialer
+            .dial_requests(site)
+            .await
+            .map_err(|error| error.to_string())?;
         let mortal = Mortal(connection.killed.subscribe());
         let (sender, driver) = http2::Builder::new(mortal.clone())
             .timer(TokioTimer::new())

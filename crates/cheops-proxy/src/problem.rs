@@ -175,7 +175,10 @@ impl Problem {
         let mut response = Response::new(Body::full(Bytes::from(text)));
         *response.status_mut() = self.status();
         let out = response.headers_mut();
-        out.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/problem+json"));
+        out.insert(
+            header::CONTENT_TYPE,
+            HeaderValue::from_static("application/problem+json"),
+        );
         if self.status() == StatusCode::SERVICE_UNAVAILABLE {
             out.insert(header::RETRY_AFTER, HeaderValue::from_static("2"));
         }

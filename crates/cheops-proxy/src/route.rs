@@ -28,14 +28,21 @@ impl Journey<'_> {
             Route::Here => self.to_this_site(call).await,
             Route::Site(site) => self.to(site, call).await,
             Route::FirstOf(sites) => self.to_first_of(sites, call).await,
-            Route::NotYet(plan) => {
-                Err(Problem::NotImplemented(format!("no agent carries out {plan} yet")))
-            }
+            Route::NotYet(plan) => Err(Problem::NotImplemented(format!(
+                "no agent carries out {plan} yet"
+            ))),
         }
     }
 
     async fn to_this_site(&self, call: Call) -> Result<Response<Body>, Problem> {
-        here::run(self.worker, self.service, call, self.trail, self.time_left()).await
+        here::run(
+            self.worker,
+            self.service,
+            call,
+            self.trail,
+            self.time_left(),
+        )
+        .await
     }
 
     async fn to(&self, site: &SiteName, call: Call) -> Result<Response<Body>, Problem> {
@@ -46,7 +53,10 @@ impl Journey<'_> {
     }
 
     pub(crate) fn time_left(&self) -> Duration {
-        self.service.config.deadline.saturating_sub(self.started.elapsed())
+        self.service
+            .config
+            .deadline
+            .saturating_sub(self.started.elapsed())
     }
 
     async fn to_first_of(&self, sites: &[SiteName], call: Call) -> Result<Response<Body>, Problem> {
@@ -68,14 +78,26 @@ impl Journey<'_> {
         };
         let repeatable = head.method.is_idempotent();
         for site in earlier {
-            let try_one = Call { head: head.clone(), body: Body::Kept(kept.clone()) };
+            let try_one = Call {
+                head: head.clone(),
+                body: Body::Kept(kept.clone()),
+            };
             let outcome = self.to(site, try_one).await;
             match (self.falls_through(&outcome, repeatable), kept.again()) {
                 (true, Some(again)) => kept = again,
                 _ => return outcome,
             }
         }
-        match self.to(last, Call { head, body: Body::Kept(kept) }).await {
+        match self
+            .to(
+                last,
+                Call {
+                    head,
+                    body: Body::Kept(kept),
+                },
+            )
+            .await
+        {
             Err(Problem::SiteUnreachable(_)) => Err(Problem::NoUsableSite(sites.to_vec())),
             outcome => outcome,
         }

@@ -13,7 +13,7 @@ use crate::problem::Problem;
 
 /// What a scope means for one service.
 pub(crate) struct Decision {
-    /// The canonical form, as it travels on.
+    /// Its text, as it travels on.
     pub(crate) scope: HeaderValue,
     pub(crate) route: Route,
     /// The scope says nothing of this service.
@@ -43,7 +43,11 @@ pub(crate) struct Decider {
 impl Decider {
     pub(crate) fn new(service: ServiceName) -> Decider {
         let memo = RefCell::new(Memo::new(limits::MEMO_SCOPES));
-        Decider { service, memo, version: Cell::new(0) }
+        Decider {
+            service,
+            memo,
+            version: Cell::new(0),
+        }
     }
 
     /// The meaning of `text` for a request that entered the mesh at `entry`.
@@ -80,10 +84,9 @@ impl Decider {
         let here = world.site(entry.as_str()).unwrap_or_else(|| world.here());
         let resolved = checked.resolve_from(world, here)?;
         let plan = resolved.plan_of(&self.service);
-        let canonical = checked.scope().to_string();
         Ok(Decision {
-            // Quoted label values may hold any text; header values hold any but controls.
-            scope: HeaderValue::from_bytes(canonical.as_bytes()).map_err(|_| not_a_header())?,
+            // As received: the canonical form may be longer than a scope may be.
+            scope: HeaderValue::from_bytes(text).map_err(|_| not_a_header())?,
             route: plan.map_or(Route::Here, |plan| Route::of(plan, &picture.here)),
             unbound: plan.is_none(),
         })

@@ -79,7 +79,10 @@ impl Proxy {
     ) -> Result<Proxy, ProxyError> {
         let config = Arc::new(config);
         let threads = config.threads.get();
-        let names = config.services.iter().map(|service| service.name.to_string());
+        let names = config
+            .services
+            .iter()
+            .map(|service| service.name.to_string());
         let metrics = Metrics::new(names, threads);
         let correlation = Arc::new(Correlation::new());
         let mut handles = Vec::new();
@@ -96,9 +99,16 @@ impl Proxy {
                 mesh,
             };
             let thread = std::thread::Builder::new().name(format!("data-{index}"));
-            handles.push(thread.spawn(move || seed.run()).map_err(ProxyError::Thread)?);
+            handles.push(
+                thread
+                    .spawn(move || seed.run())
+                    .map_err(ProxyError::Thread)?,
+            );
         }
-        Ok(Proxy { threads: handles, metrics })
+        Ok(Proxy {
+            threads: handles,
+            metrics,
+        })
     }
 
     /// The counters.
@@ -128,7 +138,9 @@ struct Seed {
 
 impl Seed {
     fn run(self) {
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .build();
         let runtime = match runtime {
             Ok(runtime) => runtime,
             Err(error) => {
@@ -142,7 +154,11 @@ impl Seed {
     async fn serve(self) {
         let mut stop = self.stop.clone();
         let service = |(place, config): (usize, &ServiceConfig)| {
-            Rc::new(Service::new(config, &self.config.rules, self.metrics.of(place, self.index)))
+            Rc::new(Service::new(
+                config,
+                &self.config.rules,
+                self.metrics.of(place, self.index),
+            ))
         };
         let worker = Rc::new(Worker {
             here: self.config.here.clone(),
@@ -151,7 +167,13 @@ impl Seed {
             correlation: self.correlation,
             peers: Peers::new(self.links.dialer),
             acceptor: self.links.acceptor,
-            services: self.config.services.iter().enumerate().map(service).collect(),
+            services: self
+                .config
+                .services
+                .iter()
+                .enumerate()
+                .map(service)
+                .collect(),
             picture: RefCell::new(self.links.picture.borrow().clone()),
             stop: self.stop,
             open: Cell::new(0),
@@ -208,7 +230,10 @@ impl Worker {
 
     /// A service of this site by its registered name.
     pub(crate) fn service(&self, name: &ServiceName) -> Option<&Service> {
-        self.services.iter().map(Rc::as_ref).find(|service| service.config.name == *name)
+        self.services
+            .iter()
+            .map(Rc::as_ref)
+            .find(|service| service.config.name == *name)
     }
 
     /// Counts a connection for as long as the guard lives.
@@ -257,7 +282,12 @@ pub(crate) struct Settings {
 
 impl Service {
     fn new(config: &ServiceConfig, rules: &[Rule], counters: Arc<ServiceCounters>) -> Service {
-        let concerns = |rule: &&Rule| rule.matches.service.as_ref().is_none_or(|s| *s == config.name);
+        let concerns = |rule: &&Rule| {
+            rule.matches
+                .service
+                .as_ref()
+                .is_none_or(|s| *s == config.name)
+        };
         Service {
             config: Settings {
                 name: config.name.clone(),

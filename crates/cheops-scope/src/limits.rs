@@ -15,6 +15,9 @@ pub const BINDINGS_MAX: usize = 64;
 pub const NESTING_MAX: usize = 32;
 /// Sites joined by one `&` or `+`: each is a write of the same request.
 pub const GROUP_SITES_MAX: usize = 1024;
+/// Sites named by all plans of one scope: every binding at its bound. Past it, `too-many-sites`:
+/// calls are short, and a few hundred of them could name half a million.
+pub const PLAN_SITES_MAX: usize = BINDINGS_MAX * GROUP_SITES_MAX;
 /// `around` and `any` keep the nearest: nobody waits for a 65th try.
 pub const CHOICES_MAX: usize = 64;
 /// How many names an error lists; after them it says how many more there are.

@@ -1,4 +1,4 @@
-//! The canonical form: what `cheops scope fmt` prints and what travels between agents.
+//! The canonical form: what `cheops scope fmt` prints.
 //!
 //! No braces, no trailing comma, names as typed, quotes and parentheses only where needed, one
 //! blank after `:` `,` `;` and on either side of `&` and `+`. It parses back to the same tree.

@@ -1,12 +1,14 @@
 //! Checked scope + world → one plan per service. Pure: same scope, same world, same plan.
 
+use std::cell::Cell;
+
 use cheops_model::ServiceName;
 
-use crate::ast::{Binding, Location, Span};
+use crate::ast::{Binding, Call, Location, Span};
 use crate::check::{Checked, duplicate_service};
 use crate::error::{ErrorKind, ScopeError};
 use crate::functions;
-use crate::limits::{EXPECTED_MAX, GROUP_SITES_MAX, too_many_sites};
+use crate::limits::{EXPECTED_MAX, GROUP_SITES_MAX, PLAN_SITES_MAX, too_many_sites};
 use crate::plan::{Draft, Plan};
 use crate::suggest::nearest;
 use crate::world::{SiteIndex, World};
@@ -36,7 +38,11 @@ impl Checked {
 
     /// Resolves every binding for a request that entered at `here`.
     pub fn resolve_from(&self, world: &World, here: SiteIndex) -> Result<Resolved, ScopeError> {
-        let resolver = Resolver { world, here };
+        let resolver = Resolver {
+            world,
+            here,
+            named: Cell::new(0),
+        };
         let mut plans: Vec<(ServiceName, Plan)> = Vec::with_capacity(self.scope().bindings.len());
         for binding in &self.scope().bindings {
             let (service, plan) = resolver.binding(binding)?;
@@ -54,6 +60,8 @@ impl Checked {
 pub(crate) struct Resolver<'a> {
     pub(crate) world: &'a World,
     pub(crate) here: SiteIndex,
+    /// Sites named so far: functions can name many more than anybody typed.
+    named: Cell<usize>,
 }
 
 impl Resolver<'_> {
@@ -74,12 +82,21 @@ impl Resolver<'_> {
             Location::First(of) => Ok(Draft::first_of(self.each(of)?)),
             Location::Span(of) => bounded(Draft::span(self.each(of)?), location.span()),
             Location::Replicate(of) => bounded(Draft::replicate(self.each(of)?), location.span()),
-            Location::Call(call) => bounded(functions::resolve(call, self)?, call.name_span),
+            Location::Call(call) => self.call(call),
         }
+    }
+
+    fn call(&self, call: &Call) -> Result<Draft, ScopeError> {
+        let draft = functions::resolve(call, self)?;
+        if self.named.get() > PLAN_SITES_MAX {
+            return Err(too_many_sites(call.name_span));
+        }
+        bounded(draft, call.name_span)
     }
 
     /// The plan to run at a site.
     pub(crate) fn at(&self, site: SiteIndex) -> Draft {
+        self.named.set(self.named.get() + 1);
         Plan::At(self.world.site_name(site).clone())
     }
 

@@ -181,3 +181,22 @@ fn what_stands_in_quotes_is_not_counted() {
         assert_eq!(kind(&quoted(inner, 1100)), None, "{inner}");
     }
 }
+
+#[test]
+fn short_calls_cannot_name_half_a_million_sites() {
+    let mut world = cheops_scope::World::builder("s0".parse().unwrap());
+    for n in 0..1000 {
+        let labels = [("a".to_owned(), "b".to_owned())].into_iter().collect();
+        world.site_with(format!("s{n}").parse().unwrap(), labels, true);
+    }
+    world.service("x".parse().unwrap(), []);
+    let world = world.build();
+    let text = format!("x: {}", vec!["all(a=b)"; 400].join(";"));
+    let error = parse(&text)
+        .unwrap()
+        .check()
+        .unwrap()
+        .resolve(&world)
+        .unwrap_err();
+    assert_eq!(error.kind, ErrorKind::TooManySites);
+}

@@ -69,7 +69,12 @@ pub(crate) struct ExplainArgs {
     #[arg(long, value_name = "FILE")]
     pub(crate) world: Option<PathBuf>,
     /// Ask the agent at this address
-    #[arg(long, value_name = "URL", conflicts_with = "world", env = "CHEOPS_ADMIN")]
+    #[arg(
+        long,
+        value_name = "URL",
+        conflicts_with = "world",
+        env = "CHEOPS_ADMIN"
+    )]
     pub(crate) admin: Option<String>,
     /// The site where the request enters
     #[arg(long, value_name = "SITE")]

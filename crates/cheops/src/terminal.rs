@@ -27,9 +27,14 @@ pub(crate) fn error_paint() -> Paint {
 /// Rows as aligned columns, two blanks apart, with no blanks at the ends of lines.
 pub(crate) fn columns<const N: usize>(rows: &[[String; N]]) -> String {
     let width = |column: usize| rows.iter().map(|row| row[column].chars().count()).max();
-    let widths: Vec<usize> = (0..N).map(|column| width(column).unwrap_or_default()).collect();
+    let widths: Vec<usize> = (0..N)
+        .map(|column| width(column).unwrap_or_default())
+        .collect();
     let line = |row: &[String; N]| {
-        let cells = row.iter().zip(&widths).map(|(cell, width)| format!("{cell:width$}"));
+        let cells = row
+            .iter()
+            .zip(&widths)
+            .map(|(cell, width)| format!("{cell:width$}"));
         cells.collect::<Vec<_>>().join("  ").trim_end().to_owned()
     };
     rows.iter().map(line).collect::<Vec<_>>().join("\n")

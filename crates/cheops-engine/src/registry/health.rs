@@ -38,19 +38,33 @@ impl Health {
         }
         let mut well: Vec<SocketAddr> = Vec::new();
         while let Some(probed) = probes.join_next().await {
-            well.extend(probed.ok().filter(|(_, answers)| *answers).map(|(address, _)| address));
+            well.extend(
+                probed
+                    .ok()
+                    .filter(|(_, answers)| *answers)
+                    .map(|(address, _)| address),
+            );
         }
         well.sort();
-        if well.is_empty() { known.to_vec() } else { well }
+        if well.is_empty() {
+            known.to_vec()
+        } else {
+            well
+        }
     }
 
     async fn answers(&self, address: SocketAddr) -> bool {
-        matches!(timeout(PROBE_TIME_MAX, self.probe(address)).await, Ok(Some(())))
+        matches!(
+            timeout(PROBE_TIME_MAX, self.probe(address)).await,
+            Ok(Some(()))
+        )
     }
 
     async fn probe(&self, address: SocketAddr) -> Option<()> {
         let stream = TcpStream::connect(address).await.ok()?;
-        let Some(path) = &self.path else { return Some(()) };
+        let Some(path) = &self.path else {
+            return Some(());
+        };
         let (mut sender, connection) = http1::handshake(TokioIo::new(stream)).await.ok()?;
         let request = hyper::Request::get(path)
             .header(hyper::header::HOST, address.to_string())
@@ -80,7 +94,10 @@ mod tests {
         let alive = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let alive_address = alive.local_addr().unwrap();
         let health = Health::default();
-        assert_eq!(health.usable(&[down_address, alive_address]).await, [alive_address]);
+        assert_eq!(
+            health.usable(&[down_address, alive_address]).await,
+            [alive_address]
+        );
         drop(alive);
         let both = [down_address, alive_address];
         assert_eq!(health.usable(&both).await, both);
@@ -90,7 +107,10 @@ mod tests {
     async fn one_address_is_there_at_once_and_is_never_probed() {
         let address: SocketAddr = "127.0.0.1:9".parse().unwrap();
         let mut endpoints = follow(Addresses(vec![address]), Health::default());
-        let known = endpoints.wait_for(|now| !now.addresses.is_empty()).await.unwrap();
+        let known = endpoints
+            .wait_for(|now| !now.addresses.is_empty())
+            .await
+            .unwrap();
         assert_eq!(known.addresses, [address]);
     }
 }

@@ -50,7 +50,9 @@ pub fn follow<S: Source>(mut source: S, health: Health) -> watch::Receiver<Arc<E
                 Ok(_) => tracing::warn!("no address of a service is known; the last ones stay"),
                 Err(error) => tracing::warn!(%error, "a service's address cannot be looked up"),
             }
-            let endpoints = Endpoints { addresses: health.usable(&known).await };
+            let endpoints = Endpoints {
+                addresses: health.usable(&known).await,
+            };
             sender.send_if_modified(|before| {
                 let changed = **before != endpoints;
                 if changed {

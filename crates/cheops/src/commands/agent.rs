@@ -36,11 +36,16 @@ pub(crate) fn run(args: &AgentArgs) -> anyhow::Result<ExitCode> {
         bail!("key `mesh.identity`: it is the identity of {theirs}, and this is {ours}");
     }
     if args.check {
-        terminal::print(&format!("{}: nothing is wrong with it", args.config.display()));
+        terminal::print(&format!(
+            "{}: nothing is wrong with it",
+            args.config.display()
+        ));
         return Ok(ExitCode::SUCCESS);
     }
     log_to_stderr();
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()?;
     runtime.block_on(serve(config, identity, args.watch_stdin))?;
     Ok(ExitCode::SUCCESS)
 }
@@ -62,14 +67,19 @@ async fn serve(config: Config, identity: Identity, watch_stdin: bool) -> anyhow:
     let admin = bind_admin(config.admin)?;
     let admin_address = admin.local_addr()?;
     // Asked for before anything runs: a signal that comes early is not lost.
-    let (mut terminate, mut interrupt) =
-        (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?);
+    let (mut terminate, mut interrupt) = (
+        signal(SignalKind::terminate())?,
+        signal(SignalKind::interrupt())?,
+    );
 
     let mesh = Mesh::start(mesh_config(&config, identity))?;
     let picture = follow_picture(mesh.view(), config.services.iter().map(local).collect());
     let (stop, stopping) = watch::channel(false);
-    let links =
-        Links { picture: picture.clone(), dialer: mesh.dialer(), acceptor: mesh.acceptor() };
+    let links = Links {
+        picture: picture.clone(),
+        dialer: mesh.dialer(),
+        acceptor: mesh.acceptor(),
+    };
     let site = config.site.clone();
     let proxy_config = proxy_config(config).await;
     let proxy = Proxy::start(proxy_config, sockets, links, stopping.clone())?;
@@ -108,8 +118,10 @@ async fn serve(config: Config, identity: Identity, watch_stdin: bool) -> anyhow:
 fn claim_data(config: &Config) -> anyhow::Result<File> {
     let folder = config.data.display();
     std::fs::create_dir_all(&config.data).with_context(|| format!("key `data`: {folder}"))?;
-    let lock = File::create(config.data.join("lock")).with_context(|| format!("key `data`: {folder}"))?;
-    lock.try_lock().map_err(|_| anyhow!("key `data`: another agent uses {folder}; stop it first"))?;
+    let lock =
+        File::create(config.data.join("lock")).with_context(|| format!("key `data`: {folder}"))?;
+    lock.try_lock()
+        .map_err(|_| anyhow!("key `data`: another agent uses {folder}; stop it first"))?;
     Ok(lock)
 }
 
@@ -124,7 +136,10 @@ fn bind_all(config: &Config) -> anyhow::Result<Sockets> {
         .iter()
         .map(|service| bind(&format!("service.{}.listen", service.name), service.listen));
     let services: anyhow::Result<Vec<_>> = services.collect();
-    Ok(Sockets { services: services?, mesh: bind("mesh.listen", config.mesh.listen)? })
+    Ok(Sockets {
+        services: services?,
+        mesh: bind("mesh.listen", config.mesh.listen)?,
+    })
 }
 
 fn bind_admin(address: SocketAddr) -> anyhow::Result<TcpListener> {
@@ -210,5 +225,9 @@ async fn endpoints(backend: Backend, health: Option<String>) -> watch::Receiver<
 /// For whoever started this agent and may be killed: the pipe ends with it.
 async fn stdin_closed() {
     let mut byte = [0];
-    while tokio::io::stdin().read(&mut byte).await.is_ok_and(|read| read > 0) {}
+    while tokio::io::stdin()
+        .read(&mut byte)
+        .await
+        .is_ok_and(|read| read > 0)
+    {}
 }

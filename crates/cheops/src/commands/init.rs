@@ -11,10 +11,15 @@ pub(crate) fn run(args: &InitArgs) -> anyhow::Result<ExitCode> {
     let report = identity::init(&args.mesh, &args.out, &args.site)?;
     let out = args.out.display();
     if !report.ca_kept {
-        terminal::print(&format!("made the authority of mesh {} in {out}", report.mesh));
+        terminal::print(&format!(
+            "made the authority of mesh {} in {out}",
+            report.mesh
+        ));
     }
     for site in &report.added {
-        terminal::print(&format!("made {out}/{site}: copy it to that site, and nowhere else"));
+        terminal::print(&format!(
+            "made {out}/{site}: copy it to that site, and nowhere else"
+        ));
     }
     for site in &report.kept {
         terminal::print(&format!("kept {out}/{site}, which was there"));

@@ -90,7 +90,10 @@ fn ask_agent(args: &ExplainArgs, text: &str) -> anyhow::Result<Option<Told>> {
     let client = Client::new(args.admin.as_deref().unwrap_or(DEFAULT_ADMIN));
     let asked = client.post("/v1/scope/explain", question.to_string().into_bytes());
     match super::block_on(async { Ok(asked.await?) }) {
-        Ok((status, body)) => Ok(Some(Told { status, body: serde_json::from_slice(&body)? })),
+        Ok((status, body)) => Ok(Some(Told {
+            status,
+            body: serde_json::from_slice(&body)?,
+        })),
         Err(_) if args.admin.is_none() => Ok(None),
         Err(fault) => Err(fault),
     }
@@ -104,13 +107,20 @@ struct Told {
 
 impl Told {
     fn print(mut self, text: &[u8], format: Format) -> anyhow::Result<ExitCode> {
-        let words = self.body.as_object_mut().and_then(|members| members.remove("text"));
+        let words = self
+            .body
+            .as_object_mut()
+            .and_then(|members| members.remove("text"));
         if let Some(error) = self.body.get("error").cloned() {
             let error: ScopeError = serde_json::from_value(error)?;
             return refuse(&error, text, format);
         }
         if !self.status.is_success() {
-            bail!("the agent answered {}: {}", self.status, self.body["detail"]);
+            bail!(
+                "the agent answered {}: {}",
+                self.status,
+                self.body["detail"]
+            );
         }
         match (format, words) {
             (Format::Text, Some(words)) => terminal::print(words.as_str().unwrap_or_default()),

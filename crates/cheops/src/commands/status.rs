@@ -17,7 +17,11 @@ pub(crate) fn run(admin: &AdminArgs, format: &FormatArgs) -> anyhow::Result<Exit
         Format::Text => terminal::print(&table(&sites)),
     }
     let well = sites.items.iter().all(|site| site.mark == "connected");
-    Ok(if well { ExitCode::SUCCESS } else { ExitCode::from(1) })
+    Ok(if well {
+        ExitCode::SUCCESS
+    } else {
+        ExitCode::from(1)
+    })
 }
 
 async fn fetch(client: &Client) -> anyhow::Result<Sites> {
@@ -26,7 +30,9 @@ async fn fetch(client: &Client) -> anyhow::Result<Sites> {
 }
 
 fn table(sites: &Sites) -> String {
-    let head = ["SITE", "MARK", "FOR", "HEARD", "RTT", "BEHIND", "QUEUED", "SERVICES"];
+    let head = [
+        "SITE", "MARK", "FOR", "HEARD", "RTT", "BEHIND", "QUEUED", "SERVICES",
+    ];
     let mut rows = vec![head.map(str::to_owned)];
     rows.extend(sites.items.iter().map(row));
     terminal::columns(&rows)
@@ -36,15 +42,19 @@ fn row(site: &SiteItem) -> [String; 8] {
     let unknown = || "-".to_owned();
     let rtt = match (site.rtt_ms, site.rtt_error_ms) {
         (Some(ms), Some(error)) => format!("{ms:.1} ± {error:.1} ms"),
-        (Some(ms), None) if ms == 0.0 => "here".to_owned(),
+        (Some(0.0), None) => "here".to_owned(),
         (Some(ms), None) => format!("{ms:.1} ms"),
         (None, _) => unknown(),
     };
     [
         site.name.to_string(),
         site.mark.clone(),
-        site.since.as_deref().and_then(since).map_or_else(unknown, age),
-        site.last_heard_ms.map_or_else(unknown, |ms| age(Duration::from_millis(ms))),
+        site.since
+            .as_deref()
+            .and_then(since)
+            .map_or_else(unknown, age),
+        site.last_heard_ms
+            .map_or_else(unknown, |ms| age(Duration::from_millis(ms))),
         rtt,
         site.behind.to_string(),
         site.queued.to_string(),

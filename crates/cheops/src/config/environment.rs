@@ -20,14 +20,21 @@ pub(super) fn overlay(table: &mut Table, variables: impl Iterator<Item = (String
 }
 
 fn set(table: &mut Table, path: &[&str], value: Value) {
-    let Some((first, rest)) = path.split_first() else { return };
-    let known = table.keys().find(|key| key.eq_ignore_ascii_case(first)).cloned();
+    let Some((first, rest)) = path.split_first() else {
+        return;
+    };
+    let known = table
+        .keys()
+        .find(|key| key.eq_ignore_ascii_case(first))
+        .cloned();
     let key = known.unwrap_or_else(|| first.to_ascii_lowercase());
     if rest.is_empty() {
         table.insert(key, value);
         return;
     }
-    let inner = table.entry(key).or_insert_with(|| Value::Table(Table::new()));
+    let inner = table
+        .entry(key)
+        .or_insert_with(|| Value::Table(Table::new()));
     if !inner.is_table() {
         *inner = Value::Table(Table::new());
     }
@@ -38,7 +45,9 @@ fn set(table: &mut Table, path: &[&str], value: Value) {
 
 fn read(text: &str) -> Value {
     let as_toml = toml::from_str::<Table>(&format!("value = {text}")).ok();
-    as_toml.and_then(|mut table| table.remove("value")).unwrap_or_else(|| text.into())
+    as_toml
+        .and_then(|mut table| table.remove("value"))
+        .unwrap_or_else(|| text.into())
 }
 
 #[cfg(test)]
@@ -48,14 +57,20 @@ mod tests {
     #[test]
     fn variables_stand_over_the_file() {
         let mut table: Table =
-            toml::from_str("site = 'a'\n[mesh]\nlisten = 'x'\n[service.Image]\nlisten = 'y'").unwrap();
+            toml::from_str("site = 'a'\n[mesh]\nlisten = 'x'\n[service.Image]\nlisten = 'y'")
+                .unwrap();
         let variables = [
             ("CHEOPS__MESH__LISTEN", "127.0.0.1:1"),
             ("CHEOPS__SERVICE__IMAGE__ACCEPT_SCOPE", "false"),
             ("CHEOPS__MESH__JOIN", "['b:1']"),
             ("CHEOPS_ADMIN", "not a key"),
         ];
-        overlay(&mut table, variables.iter().map(|(k, v)| (k.to_string(), v.to_string())));
+        overlay(
+            &mut table,
+            variables
+                .iter()
+                .map(|(k, v)| (k.to_string(), v.to_string())),
+        );
         let wanted: Table = toml::from_str(
             "site = 'a'\n[mesh]\nlisten = '127.0.0.1:1'\njoin = ['b:1']\n\
              [service.Image]\nlisten = 'y'\naccept_scope = false",

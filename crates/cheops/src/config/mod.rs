@@ -55,13 +55,16 @@ impl Config {
         variables: impl Iterator<Item = (String, String)>,
     ) -> anyhow::Result<Config> {
         // Read as it stands first: its own faults come with a line and a column.
-        let _: RawConfig = toml::from_str(text).or_else(|fault| match toml::from_str::<toml::Table>(text) {
-            Ok(mut table) => {
-                environment::overlay(&mut table, std::env::vars());
-                table.try_into::<RawConfig>().map_err(|_| anyhow!("{}", fault.to_string().trim()))
-            }
-            Err(fault) => Err(anyhow!("{}", fault.to_string().trim())),
-        })?;
+        let _: RawConfig =
+            toml::from_str(text).or_else(|fault| match toml::from_str::<toml::Table>(text) {
+                Ok(mut table) => {
+                    environment::overlay(&mut table, std::env::vars());
+                    table
+                        .try_into::<RawConfig>()
+                        .map_err(|_| anyhow!("{}", fault.to_string().trim()))
+                }
+                Err(fault) => Err(anyhow!("{}", fault.to_string().trim())),
+            })?;
         let mut table: toml::Table = toml::from_str(text)?;
         environment::overlay(&mut table, variables);
         let raw: RawConfig = table.try_into().map_err(|fault| anyhow!("{fault}"))?;
@@ -80,18 +83,29 @@ fn check(raw: RawConfig) -> anyhow::Result<Config> {
         .collect::<anyhow::Result<_>>()?;
     names_once(&services)?;
     let mesh = check_mesh(raw_mesh)?;
-    let admin = raw.admin.listen.as_deref().unwrap_or(cheops_control::client::DEFAULT_ADMIN);
+    let admin = raw
+        .admin
+        .listen
+        .as_deref()
+        .unwrap_or(cheops_control::client::DEFAULT_ADMIN);
     let admin = address(admin, "admin.listen")?;
     if !admin.ip().is_loopback() {
         bail!("key `admin.listen`: {admin} is not a loopback address, and nothing guards it there");
     }
     listeners_once(&services, &mesh, admin)?;
-    let rules = raw.rule.into_iter().enumerate().map(|(place, rule)| check_rule(place, rule));
+    let rules = raw
+        .rule
+        .into_iter()
+        .enumerate()
+        .map(|(place, rule)| check_rule(place, rule));
     Ok(Config {
         site: site(&raw.site, "site")?,
         data: PathBuf::from(raw.data),
         labels: Labels(raw.labels),
-        parent: raw.parent.map(|parent| site(&parent, "parent")).transpose()?,
+        parent: raw
+            .parent
+            .map(|parent| site(&parent, "parent"))
+            .transpose()?,
         threads: threads(raw.threads)?,
         admin,
         mesh,
@@ -129,7 +143,10 @@ fn names_once(services: &[ServiceSettings]) -> anyhow::Result<()> {
     for service in services {
         for name in std::iter::once(&service.name).chain(&service.aliases) {
             if seen.contains(&name) {
-                bail!("key `service.{}`: `{name}` is the name of two services", service.name);
+                bail!(
+                    "key `service.{}`: `{name}` is the name of two services",
+                    service.name
+                );
             }
             seen.push(name);
         }
@@ -142,7 +159,10 @@ fn listeners_once(
     mesh: &MeshSettings,
     admin: SocketAddr,
 ) -> anyhow::Result<()> {
-    let mut seen = vec![("admin.listen".to_owned(), admin), ("mesh.listen".to_owned(), mesh.listen)];
+    let mut seen = vec![
+        ("admin.listen".to_owned(), admin),
+        ("mesh.listen".to_owned(), mesh.listen),
+    ];
     for service in services {
         seen.push((format!("service.{}.listen", service.name), service.listen));
     }
@@ -161,15 +181,24 @@ fn check_rule(place: usize, raw: RawRule) -> anyhow::Result<Rule> {
         .and_then(|scope| scope.check())
         .map_err(|error| anyhow!("key `{key}.scope`: {error}"))?;
     let matches = check_match(raw.matches).with_context(|| format!("key `{key}.match`"))?;
-    Ok(Rule { matches, scope: scope.scope().to_string() })
+    Ok(Rule {
+        matches,
+        scope: scope.scope().to_string(),
+    })
 }
 
 fn check_match(raw: RawMatch) -> anyhow::Result<RuleMatch> {
     Ok(RuleMatch {
-        service: raw.service.map(|name| ServiceName::new(&name)).transpose()?,
+        service: raw
+            .service
+            .map(|name| ServiceName::new(&name))
+            .transpose()?,
         method: raw.method.map(|method| method.parse()).transpose()?,
         path_prefix: raw.path,
-        header: raw.header.map(|h| anyhow::Ok((h.name.parse()?, h.value))).transpose()?,
+        header: raw
+            .header
+            .map(|h| anyhow::Ok((h.name.parse()?, h.value)))
+            .transpose()?,
     })
 }
 
@@ -179,7 +208,8 @@ fn site(name: &str, key: &str) -> anyhow::Result<SiteName> {
 
 fn address(text: &str, key: &str) -> anyhow::Result<SocketAddr> {
     let wanted = "an address and a port, such as 127.0.0.1:9201";
-    text.parse().map_err(|_| anyhow!("key `{key}`: {text:?} is not {wanted}"))
+    text.parse()
+        .map_err(|_| anyhow!("key `{key}`: {text:?} is not {wanted}"))
 }
 
 #[cfg(test)]
@@ -234,12 +264,24 @@ mod tests {
             ("data = ", "date = ", "date"),
             ("\"127.0.0.1:8701\"", "\"nonsense\"", "admin.listen"),
             ("\"127.0.0.1:8701\"", "\"0.0.0.0:8701\"", "admin.listen"),
-            ("\"127.0.0.1:9202\"", "\"127.0.0.1:9201\"", "service.image.listen"),
+            (
+                "\"127.0.0.1:9202\"",
+                "\"127.0.0.1:9201\"",
+                "service.image.listen",
+            ),
             ("[\"glance\"]", "[\"COMPUTE\"]", "two services"),
             ("\"5s\"", "\"soon\"", "service.image.deadline"),
             ("\"header\"", "\"pigeon\"", "service.image.propagate"),
-            ("http://127.0.0.1:9101", "https://127.0.0.1:9101", "service.image.backend"),
-            ("http://127.0.0.1:9101", "http://127.0.0.1:9101/v2", "service.image.backend"),
+            (
+                "http://127.0.0.1:9101",
+                "https://127.0.0.1:9101",
+                "service.image.backend",
+            ),
+            (
+                "http://127.0.0.1:9101",
+                "http://127.0.0.1:9101/v2",
+                "service.image.backend",
+            ),
             ("\"DC 1\"\n        data", "\"DC/1\"\n        data", "site"),
             ("image: site1; site2", "image: site1 &", "rule[0].scope"),
             ("\"GET\"", "\"G E T\"", "rule[0].match"),

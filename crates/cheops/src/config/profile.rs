@@ -14,9 +14,13 @@ pub(super) fn load(name: &str) -> anyhow::Result<Profile> {
     }
     if !name.contains('/') && !name.ends_with(".toml") {
         let names: Vec<_> = SHIPPED.iter().map(|(name, _)| *name).collect();
-        bail!("no profile is called {name:?}; shipped: {}; or give a path", names.join(", "));
+        bail!(
+            "no profile is called {name:?}; shipped: {}; or give a path",
+            names.join(", ")
+        );
     }
-    let text = std::fs::read_to_string(Path::new(name)).with_context(|| format!("cannot read {name}"))?;
+    let text =
+        std::fs::read_to_string(Path::new(name)).with_context(|| format!("cannot read {name}"))?;
     read(&text).with_context(|| name.to_owned())
 }
 

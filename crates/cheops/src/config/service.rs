@@ -43,13 +43,21 @@ pub(super) fn check(name: &str, raw: RawService) -> anyhow::Result<ServiceSettin
     let profile = profile::load(&raw.profile).with_context(|| key("profile"))?;
     let propagate = raw.propagate.unwrap_or(profile.propagate);
     let carriers: Result<Vec<Carrier>, _> = propagate.iter().map(|text| text.parse()).collect();
-    let no_room: Result<Vec<_>, _> = profile.no_room.iter().map(|c| StatusCode::from_u16(*c)).collect();
+    let no_room: Result<Vec<_>, _> = profile
+        .no_room
+        .iter()
+        .map(|c| StatusCode::from_u16(*c))
+        .collect();
     let aliases: anyhow::Result<Vec<_>> = raw.aliases.iter().map(|alias| service(alias)).collect();
     let deadline = match raw.deadline.as_deref() {
         None => DEADLINE,
         Some(text) => duration(text).with_context(|| key("deadline"))?,
     };
-    if raw.health.as_ref().is_some_and(|path| !path.starts_with('/')) {
+    if raw
+        .health
+        .as_ref()
+        .is_some_and(|path| !path.starts_with('/'))
+    {
         bail!("{}: a path begins with `/`", key("health"));
     }
     Ok(ServiceSettings {
@@ -73,14 +81,20 @@ fn duration(text: &str) -> anyhow::Result<Duration> {
 }
 
 fn guarantee(raw: &RawDefault) -> anyhow::Result<Guarantee> {
-    raw.queue_ttl.as_deref().map(duration).transpose().context("`queue_ttl`")?;
+    raw.queue_ttl
+        .as_deref()
+        .map(duration)
+        .transpose()
+        .context("`queue_ttl`")?;
     match raw.guarantee.as_deref() {
         None | Some("eventual") => Ok(Guarantee::EVENTUAL),
         Some("none") => Ok(Guarantee::None),
         Some("causal") => Ok(Guarantee::Causal { on_conflict: None }),
         Some("transactional") => Ok(Guarantee::Transactional { wait: None }),
         Some("strong") => Ok(Guarantee::Strong { read: None }),
-        Some(other) => bail!("`guarantee`: {other:?} is none of eventual, none, causal, transactional, strong"),
+        Some(other) => {
+            bail!("`guarantee`: {other:?} is none of eventual, none, causal, transactional, strong")
+        }
     }
 }
 
@@ -92,7 +106,10 @@ fn backend(raw: OneOrMore) -> anyhow::Result<Backend> {
     if urls.is_empty() {
         bail!("names no backend");
     }
-    let hosts: Vec<String> = urls.iter().map(|url| host_and_port(url)).collect::<anyhow::Result<_>>()?;
+    let hosts: Vec<String> = urls
+        .iter()
+        .map(|url| host_and_port(url))
+        .collect::<anyhow::Result<_>>()?;
     let addresses: Result<Vec<SocketAddr>, _> = hosts.iter().map(|host| host.parse()).collect();
     Ok(addresses.map_or(Backend::Names(hosts), Backend::Addresses))
 }
@@ -108,5 +125,9 @@ fn host_and_port(url: &str) -> anyhow::Result<String> {
     if uri.path() != "/" || uri.query().is_some() || authority.as_str().contains('@') {
         bail!("{url:?}: a backend is a host and a port alone");
     }
-    Ok(format!("{}:{}", authority.host(), authority.port_u16().unwrap_or(80)))
+    Ok(format!(
+        "{}:{}",
+        authority.host(),
+        authority.port_u16().unwrap_or(80)
+    ))
 }

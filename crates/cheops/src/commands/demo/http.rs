@@ -26,7 +26,9 @@ pub(super) async fn ask(
     body: &str,
 ) -> anyhow::Result<Answer> {
     let exchange = exchange(method, address, path, scope, body);
-    tokio::time::timeout(Duration::from_secs(20), exchange).await.context("no answer in 20 s")?
+    tokio::time::timeout(Duration::from_secs(20), exchange)
+        .await
+        .context("no answer in 20 s")?
 }
 
 async fn exchange(
@@ -51,10 +53,17 @@ async fn exchange(
     let response = sender.send_request(request).await?;
     let status = response.status().as_u16();
     let header = response.headers().get("x-cheops-served-by");
-    let served_by = header.and_then(|value| value.to_str().ok()).unwrap_or("-").to_owned();
+    let served_by = header
+        .and_then(|value| value.to_str().ok())
+        .unwrap_or("-")
+        .to_owned();
     let bytes = response.into_body().collect().await?.to_bytes();
     driver.abort();
     let text = || serde_json::Value::String(String::from_utf8_lossy(&bytes).into_owned());
     let body = serde_json::from_slice(&bytes).unwrap_or_else(|_| text());
-    Ok(Answer { status, served_by, body })
+    Ok(Answer {
+        status,
+        served_by,
+        body,
+    })
 }

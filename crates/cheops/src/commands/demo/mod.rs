@@ -13,10 +13,17 @@ use stage::Stage;
 
 pub(crate) fn run(args: &DemoArgs) -> anyhow::Result<ExitCode> {
     super::block_on(async {
-        terminal::print(&format!("starting {} sites, each an image and a compute service", args.sites));
+        terminal::print(&format!(
+            "starting {} sites, each an image and a compute service",
+            args.sites
+        ));
         let stage = Stage::set(args.sites, args.verbose).await?;
         terminal::print(&stage.describe());
-        let outcome = if args.script { story::tell(&stage).await } else { wait(&stage).await };
+        let outcome = if args.script {
+            story::tell(&stage).await
+        } else {
+            wait(&stage).await
+        };
         stage.strike().await;
         outcome
     })
@@ -40,14 +47,20 @@ fn suggestions(stage: &Stage) -> String {
     line(format!("export CHEOPS_ADMIN={}", one.admin));
     line("cargo run --release -- status".to_owned());
     line("# an image that only site2 has".to_owned());
-    line(format!("curl -s {json} -d '{{\"name\":\"debian\"}}' http://{}/images", two.image));
+    line(format!(
+        "curl -s {json} -d '{{\"name\":\"debian\"}}' http://{}/images",
+        two.image
+    ));
     line("# boot at site1 from the image at site2 (put its id in)".to_owned());
     line(format!(
         "curl -si {json} -H 'X-Scope: compute: site1, image: site2' \\\n    -d '{{\"name\":\"vm\",\"image_id\":\"ID\"}}' http://{}/servers",
         one.compute
     ));
     line("# the first that can be used".to_owned());
-    line(format!("curl -si -H 'X-Scope: image: site2; site1' http://{}/images", one.image));
+    line(format!(
+        "curl -si -H 'X-Scope: image: site2; site1' http://{}/images",
+        one.image
+    ));
     line("# what a scope would do".to_owned());
     line("cargo run --release -- scope explain 'image: around(site1, 20ms)'".to_owned());
     line("# every site, told by any service listener".to_owned());

@@ -66,7 +66,10 @@ impl Stage {
         stage.lay_links()?;
         for place in 0..stage.sites.len() {
             let config = stage.start_samples(place).await?;
-            let file = stage.folder.path().join(format!("{}.toml", stage.sites[place].name));
+            let file = stage
+                .folder
+                .path()
+                .join(format!("{}.toml", stage.sites[place].name));
             std::fs::write(&file, config)?;
             stage.sites[place].agent = Some(start_agent(&file, verbose).await?);
         }
@@ -115,15 +118,28 @@ impl Stage {
              [mesh]\nlisten = \"{}\"\nidentity = {identity:?}\n",
             site.admin, site.mesh,
         );
-        let links: Vec<_> = self.links.iter().filter(|link| link.from == place).collect();
-        let join: Vec<_> = links.iter().map(|l| format!("\"{}\"", l.relay.address())).collect();
+        let links: Vec<_> = self
+            .links
+            .iter()
+            .filter(|link| link.from == place)
+            .collect();
+        let join: Vec<_> = links
+            .iter()
+            .map(|l| format!("\"{}\"", l.relay.address()))
+            .collect();
         let _ = writeln!(text, "join = [{}]\n[mesh.routes]", join.join(", "));
         for link in links {
-            let _ = writeln!(text, "{} = \"{}\"", self.sites[link.to].name, link.relay.address());
+            let _ = writeln!(
+                text,
+                "{} = \"{}\"",
+                self.sites[link.to].name,
+                link.relay.address()
+            );
         }
-        for (service, listen, backend) in
-            [("image", site.image, backends.0), ("compute", site.compute, backends.1)]
-        {
+        for (service, listen, backend) in [
+            ("image", site.image, backends.0),
+            ("compute", site.compute, backends.1),
+        ] {
             let _ = writeln!(
                 text,
                 "[service.{service}]\nlisten = \"{listen}\"\nbackend = \"http://{backend}\"",
@@ -135,7 +151,12 @@ impl Stage {
     async fn wait_connected(&mut self) -> anyhow::Result<()> {
         let until = Instant::now() + START_TIME_MAX;
         for place in 0..self.sites.len() {
-            while self.marks(place).await?.iter().filter(|(_, mark)| mark == "connected").count()
+            while self
+                .marks(place)
+                .await?
+                .iter()
+                .filter(|(_, mark)| mark == "connected")
+                .count()
                 < self.sites.len()
             {
                 if Instant::now() > until {
@@ -152,7 +173,11 @@ impl Stage {
         let client = Client::new(&self.sites[place].admin.to_string());
         let (_, body) = client.get("/v1/sites").await?;
         let sites: Sites = serde_json::from_slice(&body)?;
-        Ok(sites.items.into_iter().map(|site| (site.name.to_string(), site.mark)).collect())
+        Ok(sites
+            .items
+            .into_iter()
+            .map(|site| (site.name.to_string(), site.mark))
+            .collect())
     }
 
     /// Waits until one site gives that mark to another.
@@ -164,7 +189,9 @@ impl Stage {
             }
             anyhow::Ok(())
         };
-        timeout(START_TIME_MAX, seen).await.with_context(|| format!("never became {mark}"))?
+        timeout(START_TIME_MAX, seen)
+            .await
+            .with_context(|| format!("never became {mark}"))?
     }
 
     /// Cuts a site off from every other, both ways.
@@ -174,11 +201,14 @@ impl Stage {
 
     /// Mends what [`cut`](Stage::cut) cut.
     pub(super) fn heal(&self, place: usize) -> anyhow::Result<()> {
-        self.links_of(place).try_for_each(|link| Ok(link.relay.heal()?))
+        self.links_of(place)
+            .try_for_each(|link| Ok(link.relay.heal()?))
     }
 
     fn links_of(&self, place: usize) -> impl Iterator<Item = &Link> {
-        self.links.iter().filter(move |link| link.from == place || link.to == place)
+        self.links
+            .iter()
+            .filter(move |link| link.from == place || link.to == place)
     }
 
     pub(super) fn describe(&self) -> String {
@@ -186,12 +216,22 @@ impl Stage {
         for (place, site) in self.sites.iter().enumerate() {
             let far: Vec<String> = (0..self.sites.len())
                 .filter(|other| *other != place)
-                .map(|other| format!("{} {} ms", self.sites[other].name, round_trip_ms(place, other)))
+                .map(|other| {
+                    format!(
+                        "{} {} ms",
+                        self.sites[other].name,
+                        round_trip_ms(place, other)
+                    )
+                })
                 .collect();
             let _ = writeln!(
                 out,
                 "{}  image http://{}  compute http://{}  admin {}  ({})",
-                site.name, site.image, site.compute, site.admin, far.join(", "),
+                site.name,
+                site.image,
+                site.compute,
+                site.admin,
+                far.join(", "),
             );
         }
         out
@@ -207,7 +247,9 @@ impl Stage {
         }
         for site in &mut self.sites {
             if let Some(mut agent) = site.agent.take()
-                && timeout(Duration::from_secs(10), agent.wait()).await.is_err()
+                && timeout(Duration::from_secs(10), agent.wait())
+                    .await
+                    .is_err()
             {
                 let _ = agent.kill().await;
             }
@@ -238,7 +280,11 @@ fn free_address() -> anyhow::Result<SocketAddr> {
 }
 
 async fn start_agent(file: &Path, verbose: bool) -> anyhow::Result<Child> {
-    let log = if verbose { Stdio::inherit() } else { Stdio::null() };
+    let log = if verbose {
+        Stdio::inherit()
+    } else {
+        Stdio::null()
+    };
     let mut agent = Command::new(std::env::current_exe()?)
         .args(["agent", "--watch-stdin", "--config"])
         .arg(file)
@@ -247,7 +293,10 @@ async fn start_agent(file: &Path, verbose: bool) -> anyhow::Result<Child> {
         .stderr(log)
         .kill_on_drop(true)
         .spawn()?;
-    let stdout = agent.stdout.take().context("the agent has no standard output")?;
+    let stdout = agent
+        .stdout
+        .take()
+        .context("the agent has no standard output")?;
     let mut lines = BufReader::new(stdout).lines();
     match timeout(START_TIME_MAX, lines.next_line()).await {
         Ok(Ok(Some(line))) if line.starts_with("ready ") => Ok(agent),

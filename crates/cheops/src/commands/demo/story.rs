@@ -16,7 +16,10 @@ pub(super) async fn tell(stage: &Stage) -> anyhow::Result<ExitCode> {
     story.otherwise().await?;
     story.heal(&image_id).await?;
     if story.wrong > 0 {
-        terminal::print(&format!("\n{} answers were not as they have to be", story.wrong));
+        terminal::print(&format!(
+            "\n{} answers were not as they have to be",
+            story.wrong
+        ));
         return Ok(ExitCode::FAILURE);
     }
     terminal::print("\nevery answer was as it has to be");
@@ -36,7 +39,10 @@ impl Story<'_> {
         say("1. Local first: an image and a server at site1, no scope.");
         let id = self.upload(0, "local").await?;
         let answer = self.boot(None, &id).await?;
-        self.check("the server boots at site1", answer.status == 201 && answer.served_by == "site1");
+        self.check(
+            "the server boots at site1",
+            answer.status == 201 && answer.served_by == "site1",
+        );
         Ok(())
     }
 
@@ -44,10 +50,16 @@ impl Story<'_> {
         say("2. Sharing: the image is at site2 only.");
         let id = self.upload(1, "debian").await?;
         let answer = self.boot(None, &id).await?;
-        self.check("without a scope, site1 does not have it", answer.status == 424);
+        self.check(
+            "without a scope, site1 does not have it",
+            answer.status == 424,
+        );
         let answer = self.boot(Some(SHARE), &id).await?;
         let booted = answer.body["booted_at"] == "site1" && answer.body["image_name"] == "debian";
-        self.check("with it, site1 boots from the image of site2", answer.status == 201 && booted);
+        self.check(
+            "with it, site1 boots from the image of site2",
+            answer.status == 201 && booted,
+        );
         Ok(id)
     }
 
@@ -58,7 +70,10 @@ impl Story<'_> {
         let started = Instant::now();
         let answer = self.boot(Some(SHARE), image_id).await?;
         let told = answer.body.to_string().contains("site-unreachable");
-        self.check("the same boot fails and says why", answer.status == 424 && told);
+        self.check(
+            "the same boot fails and says why",
+            answer.status == 424 && told,
+        );
         let at_once = started.elapsed().as_millis();
         self.check(&format!("at once ({at_once} ms)"), at_once < 500);
         let id = self.upload(0, "local").await?;
@@ -70,8 +85,13 @@ impl Story<'_> {
     async fn otherwise(&mut self) -> anyhow::Result<()> {
         say("4. Otherwise: `image: site2; site1` while site2 is cut off.");
         let image = self.stage.sites[0].image;
-        let answer = self.send("POST", image, "/images", Some(OTHERWISE), NAMED).await?;
-        self.check("site1 takes it", answer.status == 201 && answer.served_by == "site1");
+        let answer = self
+            .send("POST", image, "/images", Some(OTHERWISE), NAMED)
+            .await?;
+        self.check(
+            "site1 takes it",
+            answer.status == 201 && answer.served_by == "site1",
+        );
         Ok(())
     }
 
@@ -83,9 +103,14 @@ impl Story<'_> {
         let back_ms = started.elapsed().as_millis();
         self.check(&format!("it is found again ({back_ms} ms)"), back_ms < 5000);
         let answer = self.boot(Some(SHARE), image_id).await?;
-        self.check("site1 boots from the image of site2 again", answer.status == 201);
+        self.check(
+            "site1 boots from the image of site2 again",
+            answer.status == 201,
+        );
         let image = self.stage.sites[0].image;
-        let answer = self.send("POST", image, "/images", Some(OTHERWISE), NAMED).await?;
+        let answer = self
+            .send("POST", image, "/images", Some(OTHERWISE), NAMED)
+            .await?;
         self.check("`site2; site1` is site2 again", answer.served_by == "site2");
         Ok(())
     }
@@ -98,13 +123,23 @@ impl Story<'_> {
         let path = format!("/images/{id}/file");
         let sent = ask("PUT", image, &path, None, "the bits of a disk").await?;
         let site = self.stage.sites[place].name.clone();
-        self.check(&format!("{site} has the image {name}"), made.status == 201 && sent.status == 204);
+        self.check(
+            &format!("{site} has the image {name}"),
+            made.status == 201 && sent.status == 204,
+        );
         Ok(id)
     }
 
     async fn boot(&mut self, scope: Option<&str>, image_id: &str) -> anyhow::Result<Answer> {
         let body = format!("{{\"name\":\"vm\",\"image_id\":\"{image_id}\"}}");
-        self.send("POST", self.stage.sites[0].compute, "/servers", scope, &body).await
+        self.send(
+            "POST",
+            self.stage.sites[0].compute,
+            "/servers",
+            scope,
+            &body,
+        )
+        .await
     }
 
     async fn send(
@@ -115,15 +150,23 @@ impl Story<'_> {
         scope: Option<&str>,
         body: &str,
     ) -> anyhow::Result<Answer> {
-        let scoped = scope.map(|scope| format!("   X-Scope: {scope}")).unwrap_or_default();
+        let scoped = scope
+            .map(|scope| format!("   X-Scope: {scope}"))
+            .unwrap_or_default();
         terminal::print(&format!("   {method} http://{address}{path}{scoped}"));
         let answer = ask(method, address, path, scope, body).await?;
-        terminal::print(&format!("     {} served by {}", answer.status, answer.served_by));
+        terminal::print(&format!(
+            "     {} served by {}",
+            answer.status, answer.served_by
+        ));
         Ok(answer)
     }
 
     fn check(&mut self, what: &str, held: bool) {
-        terminal::print(&format!("   {} {what}", if held { "ok   " } else { "WRONG" }));
+        terminal::print(&format!(
+            "   {} {what}",
+            if held { "ok   " } else { "WRONG" }
+        ));
         self.wrong += u32::from(!held);
     }
 }
