@@ -10,6 +10,7 @@ use http_body::{Body as HttpBody, Frame, SizeHint};
 use hyper::body::Incoming;
 
 use crate::limits;
+use crate::sweep::InFlight;
 
 /// A body on its way.
 pub(crate) enum Body {
@@ -56,6 +57,33 @@ impl HttpBody for Body {
             Body::Incoming(incoming) => incoming.size_hint(),
             Body::Kept(kept) => kept.size_hint(),
         }
+    }
+}
+
+/// The body of an answer to a client: its request is open until the last of it has gone.
+pub(crate) struct Answer {
+    pub(crate) body: Body,
+    /// Held, not read.
+    pub(crate) _open: InFlight,
+}
+
+impl HttpBody for Answer {
+    type Data = Bytes;
+    type Error = hyper::Error;
+
+    fn poll_frame(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, hyper::Error>>> {
+        Pin::new(&mut self.get_mut().body).poll_frame(cx)
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.body.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.body.size_hint()
     }
 }
 

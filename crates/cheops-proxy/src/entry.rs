@@ -7,10 +7,10 @@ use std::time::Instant;
 use cheops_model::SiteName;
 use cheops_scope::{ErrorKind, ScopeError, Span};
 use http::request::Parts;
-use http::{HeaderValue, Method, Request, Response, header};
+use http::{HeaderMap, HeaderValue, Method, Request, Response, header};
 use hyper::body::Incoming;
 
-use crate::body::Body;
+use crate::body::{Answer, Body};
 use crate::carrier::{self, Carrier};
 use crate::correlation::Trail;
 use crate::headers;
@@ -20,6 +20,7 @@ use crate::own;
 use crate::problem::Problem;
 use crate::route::Journey;
 use crate::scope::{Decision, Route};
+use crate::sweep::Idle;
 use crate::worker::{Service, Worker};
 
 /// A client's connection to a service's listener.
@@ -28,17 +29,19 @@ pub(crate) struct Connection {
     pub(crate) service: Rc<Service>,
     /// `for=192.0.2.7`, the same for all its requests.
     pub(crate) forwarded: HeaderValue,
+    pub(crate) idle: Rc<Idle>,
 }
 
 /// Answers one request of a client.
 pub(crate) async fn serve(
     connection: Rc<Connection>,
     request: Request<Incoming>,
-) -> Result<Response<Body>, Infallible> {
+) -> Result<Response<Answer>, Infallible> {
     let started = Instant::now();
     let Connection {
         worker, service, ..
     } = &*connection;
+    let open = connection.idle.begin();
     let logged = worker.access_log.then(|| AccessLine::of(&request));
     let mut response = match answer(&connection, request, started).await {
         Ok(response) => response,
@@ -48,15 +51,18 @@ pub(crate) async fn serve(
         }
     };
     let took_us = u64::try_from(started.elapsed().as_micros()).unwrap_or(u64::MAX);
+    let success = response.status().is_success();
     let out = response.headers_mut();
-    out.remove(headers::NOTHING_HAPPENED);
+    if !success {
+        out.remove(headers::NOTHING_HAPPENED);
+    }
     out.append(header::VIA, worker.stamps.via.clone());
     worker.stamps.timing(out, took_us);
     service.counters.answered(response.status(), took_us);
     if let Some(line) = logged {
         line.write(service, &response, took_us);
     }
-    Ok(response)
+    Ok(response.map(|body| Answer { body, _open: open }))
 }
 
 async fn answer(
@@ -65,9 +71,7 @@ async fn answer(
     started: Instant,
 ) -> Result<Response<Body>, Problem> {
     let Connection {
-        worker,
-        service,
-        forwarded,
+        worker, service, ..
     } = connection;
     let (mut head, body) = request.into_parts();
     if head.uri.path().starts_with("/.cheops/") {
@@ -77,30 +81,28 @@ async fn answer(
         let detail = "an agent forwards to registered services only, never to an address";
         return Err(Problem::ForbiddenByPolicy(detail.to_owned()));
     }
-    let scoped = scope_of(worker, service, &head)?;
+    let own = take_scope(service, &mut head.headers)?;
+    let scoped = scope_of(worker, service, &head, own)?;
     headers::clean(&mut head.headers);
-    head.headers.append(header::FORWARDED, forwarded.clone());
+    head.headers
+        .append(header::FORWARDED, connection.forwarded.clone());
     let call = Call {
         head,
         body: Body::Incoming(body),
     };
-    let Some((decision, trail)) = scoped else {
-        let journey = Journey {
-            worker,
-            service,
-            trail: None,
-            started,
-        };
-        return journey.take(&Route::Here, call).await;
+    let deadline = started + service.config.deadline;
+    let (route, trail) = match &scoped {
+        Some((decision, trail)) => (&decision.route, Some(trail)),
+        None => (&Route::Here, None),
     };
     let journey = Journey {
         worker,
         service,
-        trail: Some(&trail),
-        started,
+        trail,
+        deadline,
     };
-    let mut response = journey.take(&decision.route, call).await?;
-    if decision.unbound
+    let mut response = journey.take(route, call).await?;
+    if scoped.is_some_and(|(decision, _)| decision.unbound)
         && let Ok(name) = HeaderValue::from_str(service.config.name.as_str())
     {
         response.headers_mut().insert(headers::UNBOUND, name);
@@ -113,9 +115,10 @@ fn scope_of(
     worker: &Worker,
     service: &Service,
     head: &Parts,
+    own: Option<HeaderValue>,
 ) -> Result<Option<(Rc<Decision>, Trail)>, Problem> {
-    if let Some(text) = own_scope(service, head)? {
-        return decided(worker, service, text, &worker.here, 0).map(Some);
+    if let Some(text) = own {
+        return decided(worker, service, text.as_bytes(), &worker.here, 0).map(Some);
     }
     for carrier in &service.carriers_in {
         match carrier {
@@ -140,28 +143,29 @@ fn scope_of(
     }
 }
 
-fn own_scope<'a>(service: &Service, head: &'a Parts) -> Result<Option<&'a [u8]>, Problem> {
-    let mut values = head.headers.get_all(headers::SCOPE).iter();
-    let Some(value) = values.next() else {
-        return Ok(None);
-    };
-    if values.next().is_some() {
-        let title = "X-Scope is given twice; write one, its bindings separated by `,`";
-        let at = Span::new(0, value.len());
-        let error = ScopeError {
-            kind: ErrorKind::Syntax,
-            title: title.to_owned(),
-            position: at,
-            expected: vec!["one X-Scope header".to_owned()],
-            suggestion: None,
-        };
-        return Err(error.into());
+/// Takes the request's own scope off it, if it has one and may.
+fn take_scope(service: &Service, headers: &mut HeaderMap) -> Result<Option<HeaderValue>, Problem> {
+    // Whether any header is repeated is known without looking one up.
+    let repeated = headers.len() > headers.keys_len();
+    if repeated && headers.get_all(headers::SCOPE).iter().nth(1).is_some() {
+        return Err(scope_twice().into());
     }
-    if !service.config.accept_scope {
+    let scope = headers.remove(headers::SCOPE);
+    if scope.is_some() && !service.config.accept_scope {
         let detail = format!("{} takes no scope from clients here", service.config.name);
         return Err(Problem::ForbiddenByPolicy(detail));
     }
-    Ok(Some(value.as_bytes()))
+    Ok(scope)
+}
+
+fn scope_twice() -> ScopeError {
+    ScopeError {
+        kind: ErrorKind::Syntax,
+        title: "X-Scope is given twice; write one, its bindings separated by `,`".to_owned(),
+        position: Span::new(0, 0),
+        expected: vec!["one X-Scope header".to_owned()],
+        suggestion: None,
+    }
 }
 
 fn decided(

@@ -4,7 +4,6 @@ use std::time::Instant;
 
 use http::request::Parts;
 use http::{HeaderName, HeaderValue, Request, Response, Version, header};
-use tokio::time::{Duration, timeout};
 
 use crate::backend::Fault;
 use crate::body::Body;
@@ -33,7 +32,7 @@ pub(crate) async fn run(
     service: &Service,
     mut call: Call,
     trail: Option<&Trail>,
-    deadline: Duration,
+    deadline: Instant,
 ) -> Result<Response<Body>, Problem> {
     let replaced = carry(worker, service, &mut call.head, trail)?;
     prepare(&mut call.head, worker);
@@ -47,14 +46,18 @@ pub(crate) async fn run(
         site: worker.here.clone(),
         detail,
     };
-    let response = match timeout(deadline, service.backend.send(request)).await {
-        Ok(Ok(response)) => response,
-        Ok(Err(Fault::NotSent(detail))) => return Err(failed(detail)),
-        Ok(Err(Fault::Sent(detail))) if safe => return Err(failed(detail)),
-        Ok(Err(Fault::Sent(detail))) => return Err(unknown(detail)),
-        Err(_) => {
-            let detail = format!("{} gave no answer within {deadline:?}", service.config.name);
-            return Err(unknown(detail));
+    let response = match worker
+        .sweep
+        .within(deadline, service.backend.send(request))
+        .await
+    {
+        Some(Ok(response)) => response,
+        Some(Err(Fault::NotSent(detail))) => return Err(failed(detail)),
+        Some(Err(Fault::Sent(detail))) if safe => return Err(failed(detail)),
+        Some(Err(Fault::Sent(detail))) => return Err(unknown(detail)),
+        None => {
+            let (name, limit) = (&service.config.name, service.config.deadline);
+            return Err(unknown(format!("{name} gave no answer within {limit:?}")));
         }
     };
     let mut response = response.map(Body::Incoming);

@@ -26,6 +26,7 @@ mod peer;
 mod problem;
 mod route;
 mod scope;
+mod sweep;
 mod worker;
 
 pub use carrier::{Carrier, CarrierFault};

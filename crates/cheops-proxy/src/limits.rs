@@ -29,8 +29,8 @@ pub const IDLE_CONNECTIONS_MAX: usize = 256;
 /// How long connecting to this site's own service may take.
 pub const CONNECT_TIME_MAX: Duration = Duration::from_secs(2);
 
-/// How long a client may take to send the head of a request.
-pub const HEAD_TIME_MAX: Duration = Duration::from_secs(30);
+/// How long a client may ask nothing, the time it takes to send the head of a request included.
+pub const IDLE_TIME_MAX: Duration = Duration::from_secs(60);
 
 /// Bytes of a request's head; more is answered 431.
 pub const HEAD_BYTES_MAX: usize = 64 * 1024;

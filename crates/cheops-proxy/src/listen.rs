@@ -4,7 +4,7 @@ use std::future::Future;
 use std::io;
 use std::net::{SocketAddr, TcpListener as StdListener};
 use std::rc::Rc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use cheops_engine::mesh::{Accepted, Kind};
 use http::HeaderValue;
@@ -18,6 +18,7 @@ use tokio::net::{TcpListener, TcpStream};
 use crate::entry::{self, Connection};
 use crate::limits;
 use crate::mesh;
+use crate::sweep::Idle;
 use crate::worker::{Service, Worker};
 
 /// How many connections may wait to be accepted.
@@ -81,6 +82,7 @@ pub(crate) async fn clients(worker: Rc<Worker>, service: Rc<Service>, listener: 
             worker: worker.clone(),
             service: service.clone(),
             forwarded: forwarded.expect("an address fits a header"),
+            idle: Idle::new(),
         });
         tokio::task::spawn_local(serve_client(connection, stream));
     })
@@ -128,50 +130,40 @@ fn bracketed(from: SocketAddr) -> String {
 }
 
 async fn serve_client(connection: Rc<Connection>, stream: TcpStream) {
-    let _open = connection.worker.opened();
-    let mut stop = connection.worker.stop.clone();
-    let http2 = tokio::select! {
-        speaks = speaks_http2(&stream) => speaks,
-        _ = stop.wait_for(|stopping| *stopping) => return,
+    let worker = connection.worker.clone();
+    let idle = Some(connection.idle.clone());
+    let first_bytes = Instant::now() + limits::IDLE_TIME_MAX;
+    let Some(Ok(http2)) = worker
+        .sweep
+        .within(first_bytes, speaks_http2(&stream))
+        .await
+    else {
+        return;
     };
+    let _open = worker.opened();
     let answer = service_fn(move |request| entry::serve(connection.clone(), request));
     let io = TokioIo::new(stream);
     // A client that breaks off or speaks nonsense is no event of ours.
-    let _ = match http2 {
-        Ok(true) => {
-            let mut serving = std::pin::pin!(
-                http2::Builder::new(LocalExecutor)
-                    .timer(TokioTimer::new())
-                    .max_concurrent_streams(limits::CLIENT_STREAMS_MAX)
-                    .max_header_list_size(limits::HEAD_BYTES_MAX as u32)
-                    .serve_connection(io, answer)
-            );
-            tokio::select! {
-                ended = serving.as_mut() => ended,
-                _ = stop.wait_for(|stopping| *stopping) => {
-                    serving.as_mut().graceful_shutdown();
-                    serving.await
-                }
-            }
-        }
-        Ok(false) => {
-            let mut serving = std::pin::pin!(
-                http1::Builder::new()
-                    .timer(TokioTimer::new())
-                    .header_read_timeout(limits::HEAD_TIME_MAX)
-                    .max_buf_size(limits::HEAD_BYTES_MAX)
-                    .serve_connection(io, answer)
-            );
-            tokio::select! {
-                ended = serving.as_mut() => ended,
-                _ = stop.wait_for(|stopping| *stopping) => {
-                    serving.as_mut().graceful_shutdown();
-                    serving.await
-                }
-            }
-        }
-        Err(_) => return,
-    };
+    if http2 {
+        let serving = http2::Builder::new(LocalExecutor)
+            .timer(TokioTimer::new())
+            .max_concurrent_streams(limits::CLIENT_STREAMS_MAX)
+            .max_header_list_size(limits::HEAD_BYTES_MAX as u32)
+            .serve_connection(io, answer);
+        let _ = worker
+            .sweep
+            .keep(serving, idle, |serving| serving.graceful_shutdown())
+            .await;
+    } else {
+        let serving = http1::Builder::new()
+            .header_read_timeout(None)
+            .max_buf_size(limits::HEAD_BYTES_MAX)
+            .serve_connection(io, answer);
+        let _ = worker
+            .sweep
+            .keep(serving, idle, |serving| serving.graceful_shutdown())
+            .await;
+    }
 }
 
 /// Looks at the first bytes without taking them: HTTP/2 opens with a preface of its own.
@@ -197,7 +189,6 @@ async fn speaks_http2(stream: &TcpStream) -> io::Result<bool> {
 }
 
 async fn serve_peer(worker: Rc<Worker>, stream: TcpStream, from: SocketAddr) {
-    let _open = worker.opened();
     let accepted = match worker.acceptor.accept(stream).await {
         Ok(accepted) => accepted,
         Err(error) => {
@@ -212,25 +203,21 @@ async fn serve_peer(worker: Rc<Worker>, stream: TcpStream, from: SocketAddr) {
 }
 
 async fn serve_requests(worker: Rc<Worker>, accepted: Accepted) {
-    let mut stop = worker.stop.clone();
+    let _open = worker.opened();
+    let serving_worker = worker.clone();
     let Accepted { peer, stream, .. } = accepted;
     let answer = service_fn(move |request| mesh::serve(worker.clone(), peer.clone(), request));
-    let mut serving = std::pin::pin!(
-        http2::Builder::new(LocalExecutor)
-            .timer(TokioTimer::new())
-            .max_concurrent_streams(limits::PEER_STREAMS_MAX)
-            .initial_stream_window_size(limits::PEER_STREAM_WINDOW)
-            .initial_connection_window_size(limits::PEER_CONNECTION_WINDOW)
-            .keep_alive_interval(limits::PEER_PROBE_EVERY)
-            .keep_alive_timeout(limits::PEER_PROBE_TIME_MAX)
-            .max_header_list_size(limits::HEAD_BYTES_MAX as u32 * 2)
-            .serve_connection(TokioIo::new(stream), answer)
-    );
-    let _ = tokio::select! {
-        ended = serving.as_mut() => ended,
-        _ = stop.wait_for(|stopping| *stopping) => {
-            serving.as_mut().graceful_shutdown();
-            serving.await
-        }
-    };
+    let serving = http2::Builder::new(LocalExecutor)
+        .timer(TokioTimer::new())
+        .max_concurrent_streams(limits::PEER_STREAMS_MAX)
+        .initial_stream_window_size(limits::PEER_STREAM_WINDOW)
+        .initial_connection_window_size(limits::PEER_CONNECTION_WINDOW)
+        .keep_alive_interval(limits::PEER_PROBE_EVERY)
+        .keep_alive_timeout(limits::PEER_PROBE_TIME_MAX)
+        .max_header_list_size(limits::HEAD_BYTES_MAX as u32 * 2)
+        .serve_connection(TokioIo::new(stream), answer);
+    let sweep = &serving_worker.sweep;
+    let _ = sweep
+        .keep(serving, None, |serving| serving.graceful_shutdown())
+        .await;
 }

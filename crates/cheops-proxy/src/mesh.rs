@@ -24,7 +24,7 @@ pub(crate) async fn serve(
     request: Request<Incoming>,
 ) -> Result<Response<Body>, Infallible> {
     let started = Instant::now();
-    let mut response = answer(&worker, &peer, request)
+    let mut response = answer(&worker, &peer, request, started)
         .await
         .unwrap_or_else(|problem| {
             tracing::debug!(code = problem.code(), %peer, "refused");
@@ -41,6 +41,7 @@ async fn answer(
     worker: &Worker,
     peer: &SiteName,
     request: Request<Incoming>,
+    started: Instant,
 ) -> Result<Response<Body>, Problem> {
     let (mut head, body) = request.into_parts();
     let envelope = head.headers.get(headers::ENVELOPE).and_then(Envelope::read);
@@ -59,7 +60,7 @@ async fn answer(
         entry: envelope.entry.clone(),
         hops: envelope.hops,
     });
-    let deadline = service.config.deadline.min(envelope.deadline);
+    let deadline = started + service.config.deadline.min(envelope.deadline);
     let call = Call {
         head,
         body: Body::Incoming(body),

@@ -7,6 +7,7 @@ use std::cell::RefCell;
 use std::collections::HashMap;
 use std::future::Future;
 use std::rc::Rc;
+use std::time::Instant;
 
 use cheops_engine::Picture;
 use cheops_engine::mesh::Dialer;
@@ -19,7 +20,6 @@ use hyper::client::conn::http2::{self, SendRequest};
 use hyper::rt::Executor;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use tokio::sync::{OnceCell, watch};
-use tokio::time::timeout;
 
 use crate::backend::{Fault, describe};
 use crate::body::Body;
@@ -74,15 +74,15 @@ pub(crate) async fn send(
     reachable(&worker.picture(), site, service)?;
     let safe = call.head.method.is_safe();
     let request = forwarded(journey, site, call);
-    let time_left = journey.time_left();
     journey.service.counters.forwarded();
-    match timeout(time_left, worker.peers.send(site, request)).await {
-        Ok(Ok(response)) => Ok(response.map(Body::Incoming)),
-        Ok(Err(Fault::NotSent(detail))) => {
+    let sent = worker.peers.send(site, request);
+    match worker.sweep.within(journey.deadline, sent).await {
+        Some(Ok(response)) => Ok(response.map(Body::Incoming)),
+        Some(Err(Fault::NotSent(detail))) => {
             tracing::debug!(%site, detail, "not sent");
             Err(Problem::SiteUnreachable(site.clone()))
         }
-        Ok(Err(Fault::Sent(detail))) => {
+        Some(Err(Fault::Sent(detail))) => {
             tracing::debug!(%site, detail, "no answer");
             Err(no_answer(
                 site,
@@ -90,7 +90,7 @@ pub(crate) async fn send(
                 "the link was lost before the answer came".to_owned(),
             ))
         }
-        Err(_) => {
+        None => {
             let detail = format!(
                 "no answer from {site} within {:?}",
                 journey.service.config.deadline
@@ -143,7 +143,7 @@ fn forwarded(journey: &Journey<'_>, site: &SiteName, call: Call) -> Request<Body
         entry: trail.map_or_else(|| worker.here.clone(), |trail| trail.entry.clone()),
         visited: vec![worker.here.clone()],
         hops: trail.map_or(0, |trail| trail.hops),
-        deadline: journey.time_left(),
+        deadline: journey.deadline.saturating_duration_since(Instant::now()),
     };
     let out = &mut head.headers;
     out.insert(headers::ENVELOPE, envelope.to_header());

@@ -1,6 +1,6 @@
 //! Carries a plan out: here, at another site, or at the first of several that can be used.
 
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use cheops_model::SiteName;
 use http::{Response, StatusCode};
@@ -19,7 +19,8 @@ pub(crate) struct Journey<'a> {
     pub(crate) worker: &'a Worker,
     pub(crate) service: &'a Service,
     pub(crate) trail: Option<&'a Trail>,
-    pub(crate) started: Instant,
+    /// When the service has to have answered.
+    pub(crate) deadline: Instant,
 }
 
 impl Journey<'_> {
@@ -35,14 +36,7 @@ impl Journey<'_> {
     }
 
     async fn to_this_site(&self, call: Call) -> Result<Response<Body>, Problem> {
-        here::run(
-            self.worker,
-            self.service,
-            call,
-            self.trail,
-            self.time_left(),
-        )
-        .await
+        here::run(self.worker, self.service, call, self.trail, self.deadline).await
     }
 
     async fn to(&self, site: &SiteName, call: Call) -> Result<Response<Body>, Problem> {
@@ -50,13 +44,6 @@ impl Journey<'_> {
             return self.to_this_site(call).await;
         }
         peer::send(self, site, call).await
-    }
-
-    pub(crate) fn time_left(&self) -> Duration {
-        self.service
-            .config
-            .deadline
-            .saturating_sub(self.started.elapsed())
     }
 
     async fn to_first_of(&self, sites: &[SiteName], call: Call) -> Result<Response<Body>, Problem> {

@@ -23,6 +23,7 @@ use crate::listen;
 use crate::metrics::{Metrics, ServiceCounters};
 use crate::peer::Peers;
 use crate::scope::Decider;
+use crate::sweep::Sweep;
 
 /// How long open requests may take to end once the agent was told to stop.
 const DRAIN_TIME_MAX: Duration = Duration::from_secs(8);
@@ -175,6 +176,7 @@ impl Seed {
                 .map(service)
                 .collect(),
             picture: RefCell::new(self.links.picture.borrow().clone()),
+            sweep: Sweep::default(),
             stop: self.stop,
             open: Cell::new(0),
         });
@@ -194,7 +196,10 @@ impl Seed {
             Err(error) => tracing::error!(%error, "the mesh listener was lost"),
         }
         tokio::task::spawn_local(follow(worker.clone(), self.links.picture));
+        let sweeping = worker.clone();
+        tokio::task::spawn_local(async move { sweeping.sweep.run().await });
         let _ = stop.wait_for(|stopping| *stopping).await;
+        worker.sweep.stop();
         worker.drain().await;
     }
 }
@@ -216,6 +221,7 @@ pub(crate) struct Worker {
     pub(crate) correlation: Arc<Correlation>,
     pub(crate) peers: Peers,
     pub(crate) acceptor: MeshAcceptor,
+    pub(crate) sweep: Sweep,
     pub(crate) stop: watch::Receiver<bool>,
     services: Vec<Rc<Service>>,
     picture: RefCell<Arc<Picture>>,

@@ -1,0 +1,239 @@
+//! Deadlines, idle connections and the order to stop, for the many short things of one thread.
+//!
+//! A timer per request costs more than the request's own routing, and hardly any is ever met. So
+//! whatever may have to be woken leaves its waker in a list that one task looks through every now
+//! and then.
+
+use std::cell::{Cell, RefCell};
+use std::future::{Future, poll_fn};
+use std::pin::{Pin, pin};
+use std::rc::Rc;
+use std::task::{Context, Poll, Waker};
+use std::time::{Duration, Instant};
+
+use slab::Slab;
+
+use crate::limits;
+
+/// How late a deadline may be noticed.
+const SWEEP_INTERVAL: Duration = Duration::from_millis(50);
+
+/// What one thread waits for.
+#[derive(Default)]
+pub(crate) struct Sweep {
+    waiting: RefCell<Slab<Waiting>>,
+    stopping: Cell<bool>,
+}
+
+struct Waiting {
+    due: Due,
+    waker: Waker,
+}
+
+/// When something is to be woken, besides being told to stop.
+#[derive(Clone)]
+enum Due {
+    /// Not before.
+    Never,
+    /// At that time.
+    At(Instant),
+    /// When nothing was asked for too long.
+    Idle(Rc<Idle>),
+}
+
+impl Sweep {
+    /// The future's output, or `None` if the deadline passed first.
+    pub(crate) async fn within<F: Future>(&self, deadline: Instant, work: F) -> Option<F::Output> {
+        let mut work = pin!(work);
+        let mut place = Place::of(self);
+        poll_fn(|cx| match work.as_mut().poll(cx) {
+            Poll::Ready(output) => Poll::Ready(Some(output)),
+            // Woken by the sweep or by chance: only then is the clock looked at.
+            Poll::Pending if place.is_taken() && Instant::now() >= deadline => Poll::Ready(None),
+            Poll::Pending => {
+                place.wait(|| Due::At(deadline), cx);
+                Poll::Pending
+            }
+        })
+        .await
+    }
+
+    /// Runs a connection to its end, or until it was idle for too long. Told to stop, it is first
+    /// asked to end gracefully.
+    pub(crate) async fn keep<C: Future>(
+        &self,
+        connection: C,
+        idle: Option<Rc<Idle>>,
+        ask_to_end: impl FnOnce(Pin<&mut C>),
+    ) -> Option<C::Output> {
+        let mut connection = pin!(connection);
+        let mut place = Place::of(self);
+        let mut ask_to_end = Some(ask_to_end);
+        poll_fn(|cx| {
+            if self.stopping.get()
+                && let Some(ask) = ask_to_end.take()
+            {
+                ask(connection.as_mut());
+            }
+            if idle.as_ref().is_some_and(|idle| idle.expired.get()) {
+                return Poll::Ready(None);
+            }
+            place.wait(|| idle.clone().map_or(Due::Never, Due::Idle), cx);
+            connection.as_mut().poll(cx).map(Some)
+        })
+        .await
+    }
+
+    /// Wakes whatever is due, for ever.
+    pub(crate) async fn run(&self) {
+        let mut ticks = tokio::time::interval(SWEEP_INTERVAL);
+        ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+        loop {
+            ticks.tick().await;
+            let now = Instant::now();
+            self.wake(|due| match due {
+                Due::Never => false,
+                Due::At(deadline) => *deadline <= now,
+                Due::Idle(idle) => idle.expires(now),
+            });
+        }
+    }
+
+    /// Tells every connection to end.
+    pub(crate) fn stop(&self) {
+        self.stopping.set(true);
+        self.wake(|due| !matches!(due, Due::At(_)));
+    }
+
+    fn wake(&self, is_due: impl Fn(&Due) -> bool) {
+        // Waking only schedules a task: nothing comes back here before it returns.
+        for (_, waiting) in self.waiting.borrow().iter() {
+            if is_due(&waiting.due) {
+                waiting.waker.wake_by_ref();
+            }
+        }
+    }
+}
+
+/// A place in the list, given back when it is dropped.
+struct Place<'a> {
+    sweep: &'a Sweep,
+    key: Option<usize>,
+}
+
+impl Place<'_> {
+    fn of(sweep: &Sweep) -> Place<'_> {
+        Place { sweep, key: None }
+    }
+
+    fn is_taken(&self) -> bool {
+        self.key.is_some()
+    }
+
+    fn wait(&mut self, due: impl FnOnce() -> Due, cx: &Context<'_>) {
+        let mut waiting = self.sweep.waiting.borrow_mut();
+        match self.key {
+            None => {
+                let waker = cx.waker().clone();
+                self.key = Some(waiting.insert(Waiting { due: due(), waker }));
+            }
+            Some(key) => waiting[key].waker.clone_from(cx.waker()),
+        }
+    }
+}
+
+impl Drop for Place<'_> {
+    fn drop(&mut self) {
+        if let Some(key) = self.key {
+            self.sweep.waiting.borrow_mut().remove(key);
+        }
+    }
+}
+
+/// Whether a client's connection is in use. A client that takes its time with the head of a
+/// request looks like one that asks nothing, and is treated so.
+pub(crate) struct Idle {
+    open: Cell<u32>,
+    since: Cell<Instant>,
+    expired: Cell<bool>,
+}
+
+impl Idle {
+    pub(crate) fn new() -> Rc<Idle> {
+        let (open, since, expired) = (Cell::new(0), Cell::new(Instant::now()), Cell::new(false));
+        Rc::new(Idle {
+            open,
+            since,
+            expired,
+        })
+    }
+
+    /// A request has come; it is open until the guard, which goes along with its answer, is gone.
+    pub(crate) fn begin(self: &Rc<Idle>) -> InFlight {
+        self.open.set(self.open.get() + 1);
+        InFlight(self.clone())
+    }
+
+    fn expires(&self, now: Instant) -> bool {
+        let idle_for = now.saturating_duration_since(self.since.get());
+        let expires = self.open.get() == 0 && idle_for >= limits::IDLE_TIME_MAX;
+        self.expired.set(expires);
+        expires
+    }
+}
+
+/// An open request.
+pub(crate) struct InFlight(Rc<Idle>);
+
+impl Drop for InFlight {
+    fn drop(&mut self) {
+        self.0.open.set(self.0.open.get() - 1);
+        self.0.since.set(Instant::now());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::future::pending;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn what_is_in_time_passes_and_what_is_late_does_not() {
+        let sweep = Sweep::default();
+        let soon = Instant::now() + Duration::from_millis(20);
+        let outcome = tokio::select! {
+            outcome = sweep.within(soon, pending::<()>()) => outcome,
+            () = sweep.run() => unreachable!("it runs for ever"),
+        };
+        assert_eq!(outcome, None);
+        assert_eq!(sweep.within(soon, async { 7 }).await, Some(7));
+        assert!(sweep.waiting.borrow().is_empty());
+    }
+
+    #[tokio::test]
+    async fn told_to_stop_a_connection_is_asked_once() {
+        let sweep = Rc::new(Sweep::default());
+        let asked = Rc::new(Cell::new(0));
+        let (told, asks) = (asked.clone(), asked.clone());
+        let connection = poll_fn(move |_| match told.get() {
+            0 => Poll::Pending,
+            _ => Poll::Ready(()),
+        });
+        let stopping = sweep.clone();
+        let serving = sweep.keep(connection, None, |_| asks.set(asks.get() + 1));
+        tokio::join!(serving, async move { stopping.stop() });
+        assert_eq!(asked.get(), 1);
+    }
+
+    #[test]
+    fn a_connection_is_idle_only_while_nothing_is_open() {
+        let idle = Idle::new();
+        let late = Instant::now() + limits::IDLE_TIME_MAX * 2;
+        let open = idle.begin();
+        assert!(!idle.expires(late));
+        drop(open);
+        assert!(!idle.expires(Instant::now()));
+        assert!(idle.expires(late));
+    }
+}
