@@ -14,6 +14,7 @@ use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use socket2::{Domain, Protocol, Socket, Type};
 use tokio::net::{TcpListener, TcpStream};
+use tokio::time::timeout;
 
 use crate::entry::{self, Connection};
 use crate::limits;
@@ -131,7 +132,10 @@ async fn serve_client(connection: Rc<Connection>, stream: TcpStream) {
     let _open = connection.worker.opened();
     let mut stop = connection.worker.stop.clone();
     let http2 = tokio::select! {
-        speaks = speaks_http2(&stream) => speaks,
+        speaks = timeout(limits::HEAD_TIME_MAX, speaks_http2(&stream)) => match speaks {
+            Ok(speaks) => speaks,
+            Err(_) => return,
+        },
         _ = stop.wait_for(|stopping| *stopping) => return,
     };
     let answer = service_fn(move |request| entry::serve(connection.clone(), request));
@@ -196,8 +200,9 @@ async fn speaks_http2(stream: &TcpStream) -> io::Result<bool> {
     }
 }
 
+/// Only requests hold back an agent that stops. Its links stand until it is gone: without them,
+/// peers would give up what is still open.
 async fn serve_peer(worker: Rc<Worker>, stream: TcpStream, from: SocketAddr) {
-    let _open = worker.opened();
     let accepted = match worker.acceptor.accept(stream).await {
         Ok(accepted) => accepted,
         Err(error) => {
@@ -212,6 +217,7 @@ async fn serve_peer(worker: Rc<Worker>, stream: TcpStream, from: SocketAddr) {
 }
 
 async fn serve_requests(worker: Rc<Worker>, accepted: Accepted) {
+    let _open = worker.opened();
     let mut stop = worker.stop.clone();
     let Accepted { peer, stream, .. } = accepted;
     let answer = service_fn(move |request| mesh::serve(worker.clone(), peer.clone(), request));
