@@ -18,6 +18,7 @@ use crate::here::Call;
 use crate::limits;
 use crate::own;
 use crate::problem::Problem;
+use crate::pulse::Pulse;
 use crate::route::Journey;
 use crate::scope::{Decision, Route};
 use crate::worker::{Service, Worker};
@@ -80,16 +81,17 @@ async fn answer(
     let scoped = scope_of(worker, service, &head)?;
     headers::clean(&mut head.headers);
     head.headers.append(header::FORWARDED, forwarded.clone());
+    let pulse = Pulse::new(started);
     let call = Call {
         head,
-        body: Body::Incoming(body),
+        body: Body::Request(body, pulse.clone()),
     };
     let Some((decision, trail)) = scoped else {
         let journey = Journey {
             worker,
             service,
             trail: None,
-            started,
+            pulse,
         };
         return journey.take(&Route::Here, call).await;
     };
@@ -97,7 +99,7 @@ async fn answer(
         worker,
         service,
         trail: Some(&trail),
-        started,
+        pulse,
     };
     let mut response = journey.take(&decision.route, call).await?;
     if decision.unbound

@@ -1,10 +1,9 @@
 //! The end of the way: calling this site's own service.
 
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use http::request::Parts;
 use http::{HeaderName, HeaderValue, Request, Response, Version, header};
-use tokio::time::{Duration, timeout};
 
 use crate::backend::Fault;
 use crate::body::Body;
@@ -12,6 +11,7 @@ use crate::carrier::{self, Carrier};
 use crate::correlation::Trail;
 use crate::headers;
 use crate::problem::Problem;
+use crate::pulse::Pulse;
 use crate::worker::{Service, Worker};
 
 /// A request for a service of this site, cleaned of what belongs to the last hop.
@@ -27,13 +27,19 @@ struct Replaced {
     own: Option<HeaderValue>,
 }
 
+/// How long the service may take.
+pub(crate) struct Clock<'a> {
+    pub(crate) pulse: &'a Pulse,
+    pub(crate) deadline: Duration,
+}
+
 /// Calls the service and says who answered.
 pub(crate) async fn run(
     worker: &Worker,
     service: &Service,
     mut call: Call,
     trail: Option<&Trail>,
-    deadline: Duration,
+    clock: Clock<'_>,
 ) -> Result<Response<Body>, Problem> {
     let replaced = carry(worker, service, &mut call.head, trail)?;
     prepare(&mut call.head, worker);
@@ -47,12 +53,13 @@ pub(crate) async fn run(
         site: worker.here.clone(),
         detail,
     };
-    let response = match timeout(deadline, service.backend.send(request)).await {
-        Ok(Ok(response)) => response,
-        Ok(Err(Fault::NotSent(detail))) => return Err(failed(detail)),
-        Ok(Err(Fault::Sent(detail))) if safe => return Err(failed(detail)),
-        Ok(Err(Fault::Sent(detail))) => return Err(unknown(detail)),
-        Err(_) => {
+    let Clock { pulse, deadline } = clock;
+    let response = match pulse.within(deadline, service.backend.send(request)).await {
+        Some(Ok(response)) => response,
+        Some(Err(Fault::NotSent(detail))) => return Err(failed(detail)),
+        Some(Err(Fault::Sent(detail))) if safe => return Err(failed(detail)),
+        Some(Err(Fault::Sent(detail))) => return Err(unknown(detail)),
+        None => {
             let detail = format!("{} gave no answer within {deadline:?}", service.config.name);
             return Err(unknown(detail));
         }

@@ -12,9 +12,10 @@ use crate::body::Body;
 use crate::correlation::Trail;
 use crate::envelope::Envelope;
 use crate::headers;
-use crate::here::{self, Call};
+use crate::here::{self, Call, Clock};
 use crate::limits;
 use crate::problem::Problem;
+use crate::pulse::Pulse;
 use crate::worker::{Service, Worker};
 
 /// Answers one request that `peer`, known by its certificate, forwards.
@@ -24,7 +25,7 @@ pub(crate) async fn serve(
     request: Request<Incoming>,
 ) -> Result<Response<Body>, Infallible> {
     let started = Instant::now();
-    let mut response = answer(&worker, &peer, request)
+    let mut response = answer(&worker, &peer, request, started)
         .await
         .unwrap_or_else(|problem| {
             tracing::debug!(code = problem.code(), %peer, "refused");
@@ -41,6 +42,7 @@ async fn answer(
     worker: &Worker,
     peer: &SiteName,
     request: Request<Incoming>,
+    started: Instant,
 ) -> Result<Response<Body>, Problem> {
     let (mut head, body) = request.into_parts();
     let envelope = head.headers.get(headers::ENVELOPE).and_then(Envelope::read);
@@ -59,12 +61,16 @@ async fn answer(
         entry: envelope.entry.clone(),
         hops: envelope.hops,
     });
-    let deadline = service.config.deadline.min(envelope.deadline);
+    let pulse = Pulse::new(started);
     let call = Call {
         head,
-        body: Body::Incoming(body),
+        body: Body::Request(body, pulse.clone()),
     };
-    here::run(worker, service, call, trail.as_ref(), deadline).await
+    let clock = Clock {
+        pulse: &pulse,
+        deadline: service.config.deadline.min(envelope.deadline),
+    };
+    here::run(worker, service, call, trail.as_ref(), clock).await
 }
 
 /// The service of this site that the envelope names: nothing else can be reached this way.

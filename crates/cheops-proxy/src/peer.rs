@@ -19,7 +19,6 @@ use hyper::client::conn::http2::{self, SendRequest};
 use hyper::rt::Executor;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use tokio::sync::{OnceCell, watch};
-use tokio::time::timeout;
 
 use crate::backend::{Fault, describe};
 use crate::body::Body;
@@ -74,15 +73,16 @@ pub(crate) async fn send(
     reachable(&worker.picture(), site, service)?;
     let safe = call.head.method.is_safe();
     let request = forwarded(journey, site, call);
-    let time_left = journey.time_left();
+    let deadline = journey.service.config.deadline;
     journey.service.counters.forwarded();
-    match timeout(time_left, worker.peers.send(site, request)).await {
-        Ok(Ok(response)) => Ok(response.map(Body::Incoming)),
-        Ok(Err(Fault::NotSent(detail))) => {
+    let sent = worker.peers.send(site, request);
+    match journey.pulse.within(deadline, sent).await {
+        Some(Ok(response)) => Ok(response.map(Body::Incoming)),
+        Some(Err(Fault::NotSent(detail))) => {
             tracing::debug!(%site, detail, "not sent");
             Err(Problem::SiteUnreachable(site.clone()))
         }
-        Ok(Err(Fault::Sent(detail))) => {
+        Some(Err(Fault::Sent(detail))) => {
             tracing::debug!(%site, detail, "no answer");
             Err(no_answer(
                 site,
@@ -90,11 +90,8 @@ pub(crate) async fn send(
                 "the link was lost before the answer came".to_owned(),
             ))
         }
-        Err(_) => {
-            let detail = format!(
-                "no answer from {site} within {:?}",
-                journey.service.config.deadline
-            );
+        None => {
+            let detail = format!("no answer from {site} within {deadline:?}");
             Err(Problem::OutcomeUnknown {
                 site: site.clone(),
                 detail,

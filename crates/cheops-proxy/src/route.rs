@@ -1,6 +1,6 @@
 //! Carries a plan out: here, at another site, or at the first of several that can be used.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use cheops_model::SiteName;
 use http::{Response, StatusCode};
@@ -8,9 +8,10 @@ use http::{Response, StatusCode};
 use crate::body::{Body, Kept};
 use crate::correlation::Trail;
 use crate::headers;
-use crate::here::{self, Call};
+use crate::here::{self, Call, Clock};
 use crate::peer;
 use crate::problem::Problem;
+use crate::pulse::Pulse;
 use crate::scope::Route;
 use crate::worker::{Service, Worker};
 
@@ -19,7 +20,8 @@ pub(crate) struct Journey<'a> {
     pub(crate) worker: &'a Worker,
     pub(crate) service: &'a Service,
     pub(crate) trail: Option<&'a Trail>,
-    pub(crate) started: Instant,
+    /// Tells since when the service is waited for.
+    pub(crate) pulse: Pulse,
 }
 
 impl Journey<'_> {
@@ -40,7 +42,10 @@ impl Journey<'_> {
             self.service,
             call,
             self.trail,
-            self.time_left(),
+            Clock {
+                pulse: &self.pulse,
+                deadline: self.service.config.deadline,
+            },
         )
         .await
     }
@@ -53,10 +58,7 @@ impl Journey<'_> {
     }
 
     pub(crate) fn time_left(&self) -> Duration {
-        self.service
-            .config
-            .deadline
-            .saturating_sub(self.started.elapsed())
+        self.pulse.time_left(self.service.config.deadline)
     }
 
     async fn to_first_of(&self, sites: &[SiteName], call: Call) -> Result<Response<Body>, Problem> {
@@ -73,7 +75,7 @@ impl Journey<'_> {
             return self.to(last, Call { head, body }).await;
         }
         let mut kept = match body {
-            Body::Incoming(incoming) => Kept::new(incoming),
+            Body::Request(incoming, pulse) => Kept::new(incoming, pulse),
             body => return self.to(usable[0], Call { head, body }).await,
         };
         let repeatable = head.method.is_idempotent();
