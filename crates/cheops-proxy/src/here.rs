@@ -78,6 +78,7 @@ fn prepare(head: &mut Parts, worker: &Worker) {
     if head.uri.authority().is_some() {
         origin_form(head);
     }
+    headers::join_cookies(&mut head.headers);
     head.headers.append(header::VIA, worker.stamps.via.clone());
 }
 

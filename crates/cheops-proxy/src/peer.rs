@@ -143,6 +143,7 @@ fn forwarded(journey: &Journey<'_>, site: &SiteName, call: Call) -> Request<Body
         deadline: journey.time_left(),
     };
     let out = &mut head.headers;
+    out.append(header::VIA, worker.stamps.via.clone());
     out.insert(headers::ENVELOPE, envelope.to_header());
     if let Some(trail) = trail {
         out.insert(headers::SCOPE, trail.scope.clone());
