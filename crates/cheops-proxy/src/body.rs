@@ -10,14 +10,28 @@ use http_body::{Body as HttpBody, Frame, SizeHint};
 use hyper::body::Incoming;
 
 use crate::limits;
+use crate::pulse::Pulse;
 use crate::sweep::InFlight;
+
+/// Why a body ends before its end.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum BodyFault {
+    /// It stopped coming in.
+    #[error(transparent)]
+    Broken(#[from] hyper::Error),
+    /// A later try sends it now: two that read in turn would each send half of it.
+    #[error("the request is sent elsewhere now")]
+    SentElsewhere,
+}
 
 /// A body on its way.
 pub(crate) enum Body {
     /// Made here, whole.
     Full(Option<Bytes>),
-    /// As it comes in.
+    /// An answer's, as it comes in.
     Incoming(Incoming),
+    /// A request's, as it comes in.
+    Request(Incoming, Pulse),
     /// As it comes in, kept for a second try.
     Kept(Kept),
 }
@@ -30,15 +44,22 @@ impl Body {
 
 impl HttpBody for Body {
     type Data = Bytes;
-    type Error = hyper::Error;
+    type Error = BodyFault;
 
     fn poll_frame(
         self: Pin<&mut Self>,
         cx: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, hyper::Error>>> {
+    ) -> Poll<Option<Result<Frame<Bytes>, BodyFault>>> {
         match self.get_mut() {
             Body::Full(bytes) => Poll::Ready(bytes.take().map(|bytes| Ok(Frame::data(bytes)))),
-            Body::Incoming(incoming) => Pin::new(incoming).poll_frame(cx),
+            Body::Incoming(incoming) => poll_incoming(incoming, cx),
+            Body::Request(incoming, pulse) => {
+                let polled = poll_incoming(incoming, cx);
+                if polled.is_ready() {
+                    pulse.beat();
+                }
+                polled
+            }
             Body::Kept(kept) => kept.poll_frame(cx),
         }
     }
@@ -46,7 +67,7 @@ impl HttpBody for Body {
     fn is_end_stream(&self) -> bool {
         match self {
             Body::Full(bytes) => bytes.as_ref().is_none_or(Bytes::is_empty),
-            Body::Incoming(incoming) => incoming.is_end_stream(),
+            Body::Incoming(incoming) | Body::Request(incoming, _) => incoming.is_end_stream(),
             Body::Kept(kept) => kept.is_end_stream(),
         }
     }
@@ -54,10 +75,18 @@ impl HttpBody for Body {
     fn size_hint(&self) -> SizeHint {
         match self {
             Body::Full(bytes) => SizeHint::with_exact(bytes.as_ref().map_or(0, |b| b.len() as u64)),
-            Body::Incoming(incoming) => incoming.size_hint(),
+            Body::Incoming(incoming) | Body::Request(incoming, _) => incoming.size_hint(),
             Body::Kept(kept) => kept.size_hint(),
         }
     }
+}
+
+fn poll_incoming(
+    incoming: &mut Incoming,
+    cx: &mut Context<'_>,
+) -> Poll<Option<Result<Frame<Bytes>, BodyFault>>> {
+    let polled = Pin::new(incoming).poll_frame(cx);
+    polled.map(|frame| frame.map(|frame| frame.map_err(BodyFault::Broken)))
 }
 
 /// The body of an answer to a client: its request is open until the last of it has gone.
@@ -69,12 +98,12 @@ pub(crate) struct Answer {
 
 impl HttpBody for Answer {
     type Data = Bytes;
-    type Error = hyper::Error;
+    type Error = BodyFault;
 
     fn poll_frame(
         self: Pin<&mut Self>,
         cx: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, hyper::Error>>> {
+    ) -> Poll<Option<Result<Frame<Bytes>, BodyFault>>> {
         Pin::new(&mut self.get_mut().body).poll_frame(cx)
     }
 
@@ -91,12 +120,17 @@ impl HttpBody for Answer {
 #[derive(Clone)]
 pub(crate) struct Kept {
     store: Rc<RefCell<Store>>,
+    /// Which try this is for.
+    turn: u32,
     /// The next chunk of the store that this try has not sent.
     next: usize,
 }
 
 struct Store {
     rest: Incoming,
+    pulse: Pulse,
+    /// The latest try: the only one that may read.
+    turn: u32,
     ended: bool,
     chunks: Vec<Bytes>,
     bytes: usize,
@@ -106,11 +140,13 @@ struct Store {
 }
 
 impl Kept {
-    pub(crate) fn new(rest: Incoming) -> Kept {
+    pub(crate) fn new(rest: Incoming, pulse: Pulse) -> Kept {
         let whole = rest.size_hint();
         let ended = rest.is_end_stream();
         let store = Store {
             rest,
+            pulse,
+            turn: 0,
             ended,
             chunks: Vec::new(),
             bytes: 0,
@@ -119,15 +155,22 @@ impl Kept {
         };
         Kept {
             store: Rc::new(RefCell::new(store)),
+            turn: 0,
             next: 0,
         }
     }
 
-    /// The same body from its start, if all that went by was kept.
+    /// The same body from its start, if all that went by was kept. Whoever still sends it for an
+    /// earlier try cannot any more.
     pub(crate) fn again(&self) -> Option<Kept> {
-        let whole = !self.store.borrow().torn;
-        whole.then(|| Kept {
+        let mut store = self.store.borrow_mut();
+        if store.torn {
+            return None;
+        }
+        store.turn += 1;
+        Some(Kept {
             store: self.store.clone(),
+            turn: store.turn,
             next: 0,
         })
     }
@@ -135,8 +178,11 @@ impl Kept {
     fn poll_frame(
         &mut self,
         cx: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, hyper::Error>>> {
+    ) -> Poll<Option<Result<Frame<Bytes>, BodyFault>>> {
         let mut store = self.store.borrow_mut();
+        if store.turn != self.turn {
+            return Poll::Ready(Some(Err(BodyFault::SentElsewhere)));
+        }
         if let Some(chunk) = store.chunks.get(self.next) {
             self.next += 1;
             return Poll::Ready(Some(Ok(Frame::data(chunk.clone()))));
@@ -144,7 +190,10 @@ impl Kept {
         if store.ended {
             return Poll::Ready(None);
         }
-        let polled = Pin::new(&mut store.rest).poll_frame(cx);
+        let polled = poll_incoming(&mut store.rest, cx);
+        if polled.is_ready() {
+            store.pulse.beat();
+        }
         match &polled {
             Poll::Ready(Some(Ok(frame))) => {
                 store.keep(frame);

@@ -18,6 +18,7 @@ use crate::here::Call;
 use crate::limits;
 use crate::own;
 use crate::problem::Problem;
+use crate::pulse::{Patience, Pulse};
 use crate::route::Journey;
 use crate::scope::{Decision, Route};
 use crate::sweep::Idle;
@@ -86,11 +87,15 @@ async fn answer(
     headers::clean(&mut head.headers);
     head.headers
         .append(header::FORWARDED, connection.forwarded.clone());
+    let pulse = Pulse::new(started);
     let call = Call {
         head,
-        body: Body::Incoming(body),
+        body: Body::Request(body, pulse.clone()),
     };
-    let deadline = started + service.config.deadline;
+    let patience = Patience {
+        pulse,
+        limit: service.config.deadline,
+    };
     let (route, trail) = match &scoped {
         Some((decision, trail)) => (&decision.route, Some(trail)),
         None => (&Route::Here, None),
@@ -99,7 +104,7 @@ async fn answer(
         worker,
         service,
         trail,
-        deadline,
+        patience,
     };
     let mut response = journey.take(route, call).await?;
     if scoped.is_some_and(|(decision, _)| decision.unbound)

@@ -76,6 +76,21 @@ fn named_by_connection(headers: &mut HeaderMap) {
     }
 }
 
+/// HTTP/2 may split cookies over several headers; HTTP/1.1 services read one.
+pub(crate) fn join_cookies(headers: &mut HeaderMap) {
+    // Whether any header is repeated is known without looking one up.
+    if headers.len() == headers.keys_len() {
+        return;
+    }
+    let all = headers.get_all(header::COOKIE);
+    if all.iter().nth(1).is_none() {
+        return;
+    }
+    let crumbs: Vec<&[u8]> = all.iter().map(HeaderValue::as_bytes).collect();
+    let joined = HeaderValue::from_bytes(&crumbs.join(&b"; "[..]));
+    headers.insert(header::COOKIE, joined.expect("joined of header values"));
+}
+
 /// Header values that are the same for every request of this agent: made once, shared.
 pub(crate) struct Stamps {
     /// `1.1 site1`.

@@ -11,6 +11,7 @@ use crate::carrier::{self, Carrier};
 use crate::correlation::Trail;
 use crate::headers;
 use crate::problem::Problem;
+use crate::pulse::Patience;
 use crate::worker::{Service, Worker};
 
 /// A request for a service of this site, cleaned of what belongs to the last hop.
@@ -32,7 +33,7 @@ pub(crate) async fn run(
     service: &Service,
     mut call: Call,
     trail: Option<&Trail>,
-    deadline: Instant,
+    patience: &Patience,
 ) -> Result<Response<Body>, Problem> {
     let replaced = carry(worker, service, &mut call.head, trail)?;
     prepare(&mut call.head, worker);
@@ -48,7 +49,7 @@ pub(crate) async fn run(
     };
     let response = match worker
         .sweep
-        .within(deadline, service.backend.send(request))
+        .within(patience, service.backend.send(request))
         .await
     {
         Some(Ok(response)) => response,
@@ -56,7 +57,7 @@ pub(crate) async fn run(
         Some(Err(Fault::Sent(detail))) if safe => return Err(failed(detail)),
         Some(Err(Fault::Sent(detail))) => return Err(unknown(detail)),
         None => {
-            let (name, limit) = (&service.config.name, service.config.deadline);
+            let (name, limit) = (&service.config.name, patience.limit);
             return Err(unknown(format!("{name} gave no answer within {limit:?}")));
         }
     };
@@ -74,6 +75,7 @@ fn prepare(head: &mut Parts, worker: &Worker) {
     if head.uri.authority().is_some() {
         origin_form(head);
     }
+    headers::join_cookies(&mut head.headers);
     head.headers.append(header::VIA, worker.stamps.via.clone());
 }
 

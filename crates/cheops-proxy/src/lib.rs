@@ -24,6 +24,7 @@ mod metrics;
 mod own;
 mod peer;
 mod problem;
+mod pulse;
 mod route;
 mod scope;
 mod sweep;

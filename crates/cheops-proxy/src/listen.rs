@@ -18,6 +18,7 @@ use tokio::net::{TcpListener, TcpStream};
 use crate::entry::{self, Connection};
 use crate::limits;
 use crate::mesh;
+use crate::pulse::{Patience, Pulse};
 use crate::sweep::Idle;
 use crate::worker::{Service, Worker};
 
@@ -132,10 +133,13 @@ fn bracketed(from: SocketAddr) -> String {
 async fn serve_client(connection: Rc<Connection>, stream: TcpStream) {
     let worker = connection.worker.clone();
     let idle = Some(connection.idle.clone());
-    let first_bytes = Instant::now() + limits::IDLE_TIME_MAX;
+    let first_bytes = Patience {
+        pulse: Pulse::new(Instant::now()),
+        limit: limits::IDLE_TIME_MAX,
+    };
     let Some(Ok(http2)) = worker
         .sweep
-        .within(first_bytes, speaks_http2(&stream))
+        .within(&first_bytes, speaks_http2(&stream))
         .await
     else {
         return;
@@ -188,6 +192,8 @@ async fn speaks_http2(stream: &TcpStream) -> io::Result<bool> {
     }
 }
 
+/// Only requests hold back an agent that stops. Its links stand until it is gone: without them,
+/// peers would give up what is still open.
 async fn serve_peer(worker: Rc<Worker>, stream: TcpStream, from: SocketAddr) {
     let accepted = match worker.acceptor.accept(stream).await {
         Ok(accepted) => accepted,

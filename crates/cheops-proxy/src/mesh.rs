@@ -15,6 +15,7 @@ use crate::headers;
 use crate::here::{self, Call};
 use crate::limits;
 use crate::problem::Problem;
+use crate::pulse::{Patience, Pulse};
 use crate::worker::{Service, Worker};
 
 /// Answers one request that `peer`, known by its certificate, forwards.
@@ -60,12 +61,14 @@ async fn answer(
         entry: envelope.entry.clone(),
         hops: envelope.hops,
     });
-    let deadline = started + service.config.deadline.min(envelope.deadline);
+    let pulse = Pulse::new(started);
     let call = Call {
         head,
-        body: Body::Incoming(body),
+        body: Body::Request(body, pulse.clone()),
     };
-    here::run(worker, service, call, trail.as_ref(), deadline).await
+    let limit = service.config.deadline.min(envelope.deadline);
+    let patience = Patience { pulse, limit };
+    here::run(worker, service, call, trail.as_ref(), &patience).await
 }
 
 /// The service of this site that the envelope names: nothing else can be reached this way.

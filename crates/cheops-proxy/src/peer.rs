@@ -76,7 +76,7 @@ pub(crate) async fn send(
     let request = forwarded(journey, site, call);
     journey.service.counters.forwarded();
     let sent = worker.peers.send(site, request);
-    match worker.sweep.within(journey.deadline, sent).await {
+    match worker.sweep.within(&journey.patience, sent).await {
         Some(Ok(response)) => Ok(response.map(Body::Incoming)),
         Some(Err(Fault::NotSent(detail))) => {
             tracing::debug!(%site, detail, "not sent");
@@ -143,9 +143,10 @@ fn forwarded(journey: &Journey<'_>, site: &SiteName, call: Call) -> Request<Body
         entry: trail.map_or_else(|| worker.here.clone(), |trail| trail.entry.clone()),
         visited: vec![worker.here.clone()],
         hops: trail.map_or(0, |trail| trail.hops),
-        deadline: journey.deadline.saturating_duration_since(Instant::now()),
+        deadline: journey.patience.time_left(Instant::now()),
     };
     let out = &mut head.headers;
+    out.append(header::VIA, worker.stamps.via.clone());
     out.insert(headers::ENVELOPE, envelope.to_header());
     if let Some(trail) = trail {
         out.insert(headers::SCOPE, trail.scope.clone());

@@ -1,7 +1,5 @@
 //! Carries a plan out: here, at another site, or at the first of several that can be used.
 
-use std::time::Instant;
-
 use cheops_model::SiteName;
 use http::{Response, StatusCode};
 
@@ -11,6 +9,7 @@ use crate::headers;
 use crate::here::{self, Call};
 use crate::peer;
 use crate::problem::Problem;
+use crate::pulse::Patience;
 use crate::scope::Route;
 use crate::worker::{Service, Worker};
 
@@ -19,8 +18,8 @@ pub(crate) struct Journey<'a> {
     pub(crate) worker: &'a Worker,
     pub(crate) service: &'a Service,
     pub(crate) trail: Option<&'a Trail>,
-    /// When the service has to have answered.
-    pub(crate) deadline: Instant,
+    /// How long the service may take.
+    pub(crate) patience: Patience,
 }
 
 impl Journey<'_> {
@@ -36,7 +35,7 @@ impl Journey<'_> {
     }
 
     async fn to_this_site(&self, call: Call) -> Result<Response<Body>, Problem> {
-        here::run(self.worker, self.service, call, self.trail, self.deadline).await
+        here::run(self.worker, self.service, call, self.trail, &self.patience).await
     }
 
     async fn to(&self, site: &SiteName, call: Call) -> Result<Response<Body>, Problem> {
@@ -60,7 +59,7 @@ impl Journey<'_> {
             return self.to(last, Call { head, body }).await;
         }
         let mut kept = match body {
-            Body::Incoming(incoming) => Kept::new(incoming),
+            Body::Request(incoming, pulse) => Kept::new(incoming, pulse),
             body => return self.to(usable[0], Call { head, body }).await,
         };
         let repeatable = head.method.is_idempotent();

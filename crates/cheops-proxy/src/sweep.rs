@@ -14,6 +14,7 @@ use std::time::{Duration, Instant};
 use slab::Slab;
 
 use crate::limits;
+use crate::pulse::Patience;
 
 /// How late a deadline may be noticed.
 const SWEEP_INTERVAL: Duration = Duration::from_millis(50);
@@ -35,23 +36,29 @@ struct Waiting {
 enum Due {
     /// Not before.
     Never,
-    /// At that time.
-    At(Instant),
+    /// When a service has taken too long.
+    After(Patience),
     /// When nothing was asked for too long.
     Idle(Rc<Idle>),
 }
 
 impl Sweep {
-    /// The future's output, or `None` if the deadline passed first.
-    pub(crate) async fn within<F: Future>(&self, deadline: Instant, work: F) -> Option<F::Output> {
+    /// The future's output, or `None` if patience was over first.
+    pub(crate) async fn within<F: Future>(
+        &self,
+        patience: &Patience,
+        work: F,
+    ) -> Option<F::Output> {
         let mut work = pin!(work);
         let mut place = Place::of(self);
         poll_fn(|cx| match work.as_mut().poll(cx) {
             Poll::Ready(output) => Poll::Ready(Some(output)),
             // Woken by the sweep or by chance: only then is the clock looked at.
-            Poll::Pending if place.is_taken() && Instant::now() >= deadline => Poll::Ready(None),
+            Poll::Pending if place.is_taken() && patience.is_over(Instant::now()) => {
+                Poll::Ready(None)
+            }
             Poll::Pending => {
-                place.wait(|| Due::At(deadline), cx);
+                place.wait(|| Due::After(patience.clone()), cx);
                 Poll::Pending
             }
         })
@@ -93,7 +100,7 @@ impl Sweep {
             let now = Instant::now();
             self.wake(|due| match due {
                 Due::Never => false,
-                Due::At(deadline) => *deadline <= now,
+                Due::After(patience) => patience.is_over(now),
                 Due::Idle(idle) => idle.expires(now),
             });
         }
@@ -102,7 +109,7 @@ impl Sweep {
     /// Tells every connection to end.
     pub(crate) fn stop(&self) {
         self.stopping.set(true);
-        self.wake(|due| !matches!(due, Due::At(_)));
+        self.wake(|due| !matches!(due, Due::After(_)));
     }
 
     fn wake(&self, is_due: impl Fn(&Due) -> bool) {
@@ -197,17 +204,24 @@ mod tests {
     use std::future::pending;
 
     use super::*;
+    use crate::pulse::Pulse;
 
     #[tokio::test]
     async fn what_is_in_time_passes_and_what_is_late_does_not() {
         let sweep = Sweep::default();
-        let soon = Instant::now() + Duration::from_millis(20);
+        let pulse = Pulse::new(Instant::now());
+        let limit = Duration::from_millis(20);
+        let patience = Patience { pulse, limit };
+        let late = sweep.within(&patience, pending::<()>());
         let outcome = tokio::select! {
-            outcome = sweep.within(soon, pending::<()>()) => outcome,
+            outcome = late => outcome,
             () = sweep.run() => unreachable!("it runs for ever"),
         };
         assert_eq!(outcome, None);
-        assert_eq!(sweep.within(soon, async { 7 }).await, Some(7));
+        assert_eq!(sweep.within(&patience, async { 7 }).await, Some(7));
+        // The body moved: the time begins anew.
+        patience.pulse.beat();
+        assert!(!patience.is_over(Instant::now()));
         assert!(sweep.waiting.borrow().is_empty());
     }
 

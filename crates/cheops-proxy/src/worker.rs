@@ -256,7 +256,7 @@ impl Worker {
     }
 }
 
-/// An open connection.
+/// An open connection of a client, or of a peer that forwards requests.
 pub(crate) struct Open(Rc<Worker>);
 
 impl Drop for Open {

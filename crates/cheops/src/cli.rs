@@ -68,13 +68,8 @@ pub(crate) struct ExplainArgs {
     /// A file that stands in for a running mesh
     #[arg(long, value_name = "FILE")]
     pub(crate) world: Option<PathBuf>,
-    /// Ask the agent at this address
-    #[arg(
-        long,
-        value_name = "URL",
-        conflicts_with = "world",
-        env = "CHEOPS_ADMIN"
-    )]
+    /// Ask the agent at this address [env: CHEOPS_ADMIN, unless --world is given]
+    #[arg(long, value_name = "URL", conflicts_with = "world")]
     pub(crate) admin: Option<String>,
     /// The site where the request enters
     #[arg(long, value_name = "SITE")]

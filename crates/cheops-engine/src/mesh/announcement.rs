@@ -115,7 +115,7 @@ impl ServiceAnnouncement {
 }
 
 /// Checks that a text is `host:port`.
-pub(super) fn check_address(text: &str) -> Result<(), AnnouncementFault> {
+pub fn check_address(text: &str) -> Result<(), AnnouncementFault> {
     fits("an address", text)?;
     let bad = || AnnouncementFault::BadAddress(text.to_owned());
     let (host, port) = text.rsplit_once(':').ok_or_else(bad)?;

@@ -39,7 +39,7 @@ use tokio::task::JoinHandle;
 
 pub use accept::{AcceptError, Accepted, Kind, MeshAcceptor};
 pub use announcement::{
-    Announcement, AnnouncementFault, PROTOCOL, ServiceAnnouncement, new_incarnation,
+    Announcement, AnnouncementFault, PROTOCOL, ServiceAnnouncement, check_address, new_incarnation,
 };
 pub use connect::DialError;
 pub use dialer::Dialer;

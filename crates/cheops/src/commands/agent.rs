@@ -46,8 +46,10 @@ pub(crate) fn run(args: &AgentArgs) -> anyhow::Result<ExitCode> {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()?;
-    runtime.block_on(serve(config, identity, args.watch_stdin))?;
-    Ok(ExitCode::SUCCESS)
+    let served = runtime.block_on(serve(config, identity, args.watch_stdin));
+    // Whoever reads standard input for us may do so for ever.
+    runtime.shutdown_background();
+    served.map(|()| ExitCode::SUCCESS)
 }
 
 fn log_to_stderr() {
@@ -194,7 +196,7 @@ async fn proxy_config(config: Config) -> ProxyConfig {
         services.push(ServiceConfig {
             name: service.name,
             listen: service.listen,
-            endpoints: endpoints(service.backend, service.health).await,
+            endpoints: endpoints(service.backend, service.health),
             accept_scope: service.accept_scope,
             carriers: service.carriers,
             carriers_in: carriers_in.clone(),
@@ -202,6 +204,7 @@ async fn proxy_config(config: Config) -> ProxyConfig {
             no_room: service.no_room,
         });
     }
+    look_first(&services).await;
     ProxyConfig {
         here: config.site,
         services,
@@ -211,15 +214,22 @@ async fn proxy_config(config: Config) -> ProxyConfig {
     }
 }
 
-async fn endpoints(backend: Backend, health: Option<String>) -> watch::Receiver<Arc<Endpoints>> {
+fn endpoints(backend: Backend, health: Option<String>) -> watch::Receiver<Arc<Endpoints>> {
     let health = Health { path: health };
-    let mut endpoints = match backend {
+    match backend {
         Backend::Addresses(addresses) => follow(Addresses(addresses), health),
         Backend::Names(names) => follow(Names(names), health),
-    };
-    let first = endpoints.wait_for(|now| !now.addresses.is_empty());
-    let _ = tokio::time::timeout(LOOK_TIME_MAX, first).await;
-    endpoints
+    }
+}
+
+/// Waits until every service has an address, or the time for all of them together is up.
+async fn look_first(services: &[ServiceConfig]) {
+    let until = tokio::time::Instant::now() + LOOK_TIME_MAX;
+    for service in services {
+        let mut endpoints = service.endpoints.clone();
+        let first = endpoints.wait_for(|now| !now.addresses.is_empty());
+        let _ = tokio::time::timeout_at(until, first).await;
+    }
 }
 
 /// For whoever started this agent and may be killed: the pipe ends with it.

@@ -87,14 +87,19 @@ fn explain(args: &ExplainArgs) -> anyhow::Result<ExitCode> {
 /// What a running agent says. `None` if none was named and none runs at the usual address.
 fn ask_agent(args: &ExplainArgs, text: &str) -> anyhow::Result<Option<Told>> {
     let question = serde_json::json!({ "scope": text, "at": args.at });
-    let client = Client::new(args.admin.as_deref().unwrap_or(DEFAULT_ADMIN));
+    // Not clap's `env`: a variable would count as given, and so exclude `--world`.
+    let named = args
+        .admin
+        .clone()
+        .or_else(|| std::env::var("CHEOPS_ADMIN").ok());
+    let client = Client::new(named.as_deref().unwrap_or(DEFAULT_ADMIN));
     let asked = client.post("/v1/scope/explain", question.to_string().into_bytes());
     match super::block_on(async { Ok(asked.await?) }) {
         Ok((status, body)) => Ok(Some(Told {
             status,
             body: serde_json::from_slice(&body)?,
         })),
-        Err(_) if args.admin.is_none() => Ok(None),
+        Err(_) if named.is_none() => Ok(None),
         Err(fault) => Err(fault),
     }
 }

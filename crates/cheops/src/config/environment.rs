@@ -7,15 +7,23 @@ use toml::{Table, Value};
 
 const PREFIX: &str = "CHEOPS__";
 
+/// The variables of this process that are text; others are none of ours.
+pub(super) fn variables() -> Vec<(String, String)> {
+    std::env::vars_os()
+        .filter_map(|(key, value)| Some((key.into_string().ok()?, value.into_string().ok()?)))
+        .collect()
+}
+
 /// Puts the variables over what the file says.
-pub(super) fn overlay(table: &mut Table, variables: impl Iterator<Item = (String, String)>) {
+pub(super) fn overlay(table: &mut Table, variables: &[(String, String)]) {
     let mut ours: Vec<_> = variables
-        .filter_map(|(key, value)| Some((key.strip_prefix(PREFIX)?.to_owned(), value)))
+        .iter()
+        .filter_map(|(key, value)| Some((key.strip_prefix(PREFIX)?, value)))
         .collect();
     ours.sort();
     for (key, value) in ours {
         let path: Vec<&str> = key.split("__").collect();
-        set(table, &path, read(&value));
+        set(table, &path, read(value));
     }
 }
 
@@ -67,9 +75,7 @@ mod tests {
         ];
         overlay(
             &mut table,
-            variables
-                .iter()
-                .map(|(k, v)| (k.to_string(), v.to_string())),
+            &variables.map(|(k, v)| (k.to_owned(), v.to_owned())),
         );
         let wanted: Table = toml::from_str(
             "site = 'a'\n[mesh]\nlisten = '127.0.0.1:1'\njoin = ['b:1']\n\

@@ -47,18 +47,15 @@ impl Config {
     pub(crate) fn load(file: &Path) -> anyhow::Result<Config> {
         let name = file.display();
         let text = std::fs::read_to_string(file).with_context(|| format!("cannot read {name}"))?;
-        Config::read(&text, std::env::vars()).with_context(|| format!("{name}"))
+        Config::read(&text, &environment::variables()).with_context(|| format!("{name}"))
     }
 
-    fn read(
-        text: &str,
-        variables: impl Iterator<Item = (String, String)>,
-    ) -> anyhow::Result<Config> {
+    fn read(text: &str, variables: &[(String, String)]) -> anyhow::Result<Config> {
         // Read as it stands first: its own faults come with a line and a column.
         let _: RawConfig =
             toml::from_str(text).or_else(|fault| match toml::from_str::<toml::Table>(text) {
                 Ok(mut table) => {
-                    environment::overlay(&mut table, std::env::vars());
+                    environment::overlay(&mut table, variables);
                     table
                         .try_into::<RawConfig>()
                         .map_err(|_| anyhow!("{}", fault.to_string().trim()))
@@ -119,7 +116,14 @@ fn check_mesh(raw: RawMesh) -> anyhow::Result<MeshSettings> {
     let listen = address(raw.listen.as_deref().unwrap_or(DEFAULT_MESH), "mesh.listen")?;
     let mut routes = BTreeMap::new();
     for (name, address) in raw.routes {
+        host_and_port(&address, &format!("mesh.routes.{name}"))?;
         routes.insert(site(&name, "mesh.routes")?, address);
+    }
+    for address in &raw.join {
+        host_and_port(address, "mesh.join")?;
+    }
+    if let Some(address) = &raw.advertise {
+        host_and_port(address, "mesh.advertise")?;
     }
     Ok(MeshSettings {
         listen,
@@ -212,6 +216,11 @@ fn address(text: &str, key: &str) -> anyhow::Result<SocketAddr> {
         .map_err(|_| anyhow!("key `{key}`: {text:?} is not {wanted}"))
 }
 
+/// A name will do for what is dialled.
+fn host_and_port(text: &str, key: &str) -> anyhow::Result<()> {
+    cheops_engine::mesh::check_address(text).with_context(|| format!("key `{key}`"))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -243,7 +252,7 @@ mod tests {
     fn fault(from: &str, to: &str) -> String {
         let text = GOOD.replace(from, to);
         assert_ne!(text, GOOD, "{from} is not in the example");
-        match Config::read(&text, std::iter::empty()) {
+        match Config::read(&text, &[]) {
             Ok(_) => panic!("accepted: {to}"),
             Err(fault) => format!("{fault:#}"),
         }
@@ -251,7 +260,7 @@ mod tests {
 
     #[test]
     fn a_whole_file_is_read() {
-        let config = Config::read(GOOD, std::iter::empty()).unwrap();
+        let config = Config::read(GOOD, &[]).unwrap();
         assert_eq!(config.site.as_str(), "DC 1");
         assert_eq!(config.mesh.advertise, "127.0.0.1:7701");
         assert_eq!(config.services.len(), 2);
