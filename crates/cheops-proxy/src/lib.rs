@@ -1,9 +1,9 @@
 //! The data plane, in the order a request walks it.
 //!
-//! [`listen`] accepts a connection on the thread that will own it → [`entry`] reads the scope
-//! ([`scope`], [`carrier`]) → [`route`] carries the plan out: [`here`] calls this site's service
-//! ([`backend`]), [`peer`] sends the request to another site's agent, whose [`mesh`] listener ends
-//! in its own [`here`] → [`headers`] says who answered.
+//! `listen` accepts a connection on the thread that will own it → `entry` reads the scope
+//! (`scope`, `carrier`) → `route` carries the plan out: `here` calls this site's service
+//! (`backend`), `peer` sends the request to another site's agent, whose `mesh` listener ends
+//! in its own `here` → `headers` says who answered.
 //!
 //! One current-thread runtime per core, sockets shared by `SO_REUSEPORT`, connections and caches
 //! owned by their thread. Nothing on the local path touches a disk or a lock shared by requests.
