@@ -8,7 +8,7 @@ use foldhash::quality::RandomState;
 use serde::Serialize;
 
 /// What a binding resolves to. `G` is what a group is promised; while resolving it may still be
-/// open (see [`Draft`]).
+/// open (see `Draft`).
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Plan<G = Guarantee> {
