@@ -16,6 +16,7 @@ use tokio::time::timeout;
 
 use crate::body::Body;
 use crate::limits;
+use crate::socket::ServiceSocket;
 
 /// Why a service gave no answer.
 pub(crate) enum Fault {
@@ -136,7 +137,8 @@ impl Slot {
             Err(late) => return Err(fault(&late)),
         };
         let _ = stream.set_nodelay(true);
-        let handshake = http1::Builder::new().handshake(TokioIo::new(stream)).await;
+        let socket = TokioIo::new(ServiceSocket(stream));
+        let handshake = http1::Builder::new().handshake(socket).await;
         let (sender, connection) = handshake.map_err(|error| fault(&error))?;
         tokio::task::spawn_local(connection);
         Ok(sender)

@@ -27,6 +27,7 @@ mod problem;
 mod pulse;
 mod route;
 mod scope;
+mod socket;
 mod sweep;
 mod worker;
 

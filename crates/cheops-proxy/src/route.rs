@@ -54,9 +54,14 @@ impl Journey<'_> {
         let Some((last, earlier)) = usable.split_last() else {
             return Err(Problem::NoUsableSite(sites.to_vec()));
         };
+        // Whoever was left out is as much out of reach as the last one tried.
+        let none = |problem| match problem {
+            Problem::SiteUnreachable(_) => Problem::NoUsableSite(sites.to_vec()),
+            other => other,
+        };
         let Call { head, body } = call;
         if earlier.is_empty() {
-            return self.to(last, Call { head, body }).await;
+            return self.to(last, Call { head, body }).await.map_err(none);
         }
         let mut kept = match body {
             Body::Request(incoming, pulse) => Kept::new(incoming, pulse),
@@ -74,19 +79,8 @@ impl Journey<'_> {
                 _ => return outcome,
             }
         }
-        match self
-            .to(
-                last,
-                Call {
-                    head,
-                    body: Body::Kept(kept),
-                },
-            )
-            .await
-        {
-            Err(Problem::SiteUnreachable(_)) => Err(Problem::NoUsableSite(sites.to_vec())),
-            outcome => outcome,
-        }
+        let body = Body::Kept(kept);
+        self.to(last, Call { head, body }).await.map_err(none)
     }
 
     /// Whether the next site is tried: only if the request cannot have been executed, or may be

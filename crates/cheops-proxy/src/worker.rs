@@ -1,10 +1,11 @@
 //! Threads of the data plane: what each owns, how they start and stop.
 
-use std::cell::{Cell, RefCell};
+use std::cell::RefCell;
 use std::fmt;
 use std::net::TcpListener as StdListener;
 use std::rc::Rc;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
@@ -86,6 +87,7 @@ impl Proxy {
             .map(|service| service.name.to_string());
         let metrics = Metrics::new(names, threads);
         let correlation = Arc::new(Correlation::new());
+        let open = Arc::new(AtomicUsize::new(0));
         let mut handles = Vec::new();
         let mut services: Vec<_> = sockets.services.into_iter().map(Vec::into_iter).collect();
         for (index, mesh) in sockets.mesh.into_iter().enumerate() {
@@ -96,6 +98,7 @@ impl Proxy {
                 correlation: correlation.clone(),
                 metrics: metrics.clone(),
                 stop: stop.clone(),
+                open: open.clone(),
                 services: services.iter_mut().filter_map(Iterator::next).collect(),
                 mesh,
             };
@@ -133,6 +136,7 @@ struct Seed {
     correlation: Arc<Correlation>,
     metrics: Metrics,
     stop: watch::Receiver<bool>,
+    open: Arc<AtomicUsize>,
     services: Vec<StdListener>,
     mesh: StdListener,
 }
@@ -178,7 +182,7 @@ impl Seed {
             picture: RefCell::new(self.links.picture.borrow().clone()),
             sweep: Sweep::default(),
             stop: self.stop,
-            open: Cell::new(0),
+            open: self.open,
         });
         for (service, listener) in worker.services.iter().zip(self.services) {
             match TcpListener::from_std(listener) {
@@ -225,7 +229,8 @@ pub(crate) struct Worker {
     pub(crate) stop: watch::Receiver<bool>,
     services: Vec<Rc<Service>>,
     picture: RefCell<Arc<Picture>>,
-    open: Cell<usize>,
+    /// Connections of all threads: the links that one of them serves carry the requests of others.
+    open: Arc<AtomicUsize>,
 }
 
 impl Worker {
@@ -244,13 +249,13 @@ impl Worker {
 
     /// Counts a connection for as long as the guard lives.
     pub(crate) fn opened(self: &Rc<Worker>) -> Open {
-        self.open.set(self.open.get() + 1);
+        self.open.fetch_add(1, Ordering::Relaxed);
         Open(self.clone())
     }
 
     async fn drain(&self) {
         let until = Instant::now() + DRAIN_TIME_MAX;
-        while self.open.get() > 0 && Instant::now() < until {
+        while self.open.load(Ordering::Relaxed) > 0 && Instant::now() < until {
             tokio::time::sleep(Duration::from_millis(10)).await;
         }
     }
@@ -261,7 +266,7 @@ pub(crate) struct Open(Rc<Worker>);
 
 impl Drop for Open {
     fn drop(&mut self) {
-        self.0.open.set(self.0.open.get() - 1);
+        self.0.open.fetch_sub(1, Ordering::Relaxed);
     }
 }
 

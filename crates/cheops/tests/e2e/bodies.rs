@@ -120,6 +120,31 @@ async fn a_client_that_waits_to_be_asked_for_its_body_is_asked() {
     assert_eq!(connection.answer("PUT").await.unwrap().status, 204);
 }
 
+/// A service may answer before it has read a long body, and then hang up.
+#[tokio::test]
+async fn an_answer_that_comes_before_the_end_of_the_body_is_the_answer() {
+    let mesh = Setup::of(2).start().await;
+    for turn in 0..10 {
+        for scope in ["image: site1", "image: site2"] {
+            let stream = TcpStream::connect(mesh.site(1).image).await.unwrap();
+            let (mut reads, mut writes) = stream.into_split();
+            let head = format!(
+                "PUT /images/none/file HTTP/1.1\r\nHost: a\r\nX-Scope: {scope}\r\nContent-Length: 8388608\r\n\r\n"
+            );
+            let sending = tokio::spawn(async move {
+                let _ = writes.write_all(head.as_bytes()).await;
+                let _ = writes.write_all(&vec![1; 8 << 20]).await;
+                writes
+            });
+            let mut said = [0; 12];
+            reads.read_exact(&mut said).await.unwrap();
+            let status = String::from_utf8_lossy(&said).into_owned();
+            assert_eq!(status, "HTTP/1.1 404", "{scope}, turn {turn}");
+            sending.abort();
+        }
+    }
+}
+
 #[tokio::test]
 async fn an_upload_that_breaks_off_is_no_upload() {
     let mesh = Setup::of(2).start().await;

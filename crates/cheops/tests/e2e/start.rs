@@ -62,7 +62,7 @@ async fn every_fault_of_a_file_is_named_by_its_key() {
             "backend = \"ftp",
             "service.image.backend",
         ),
-        ("threads = 1", "threads = 0", "threads"),
+        ("threads = 2", "threads = 0", "threads"),
         ("join = []", "join = [\"nowhere\"]", "mesh.join"),
         (
             "[mesh.routes]",

@@ -77,7 +77,7 @@ impl Setup {
         let site = mesh.site(number);
         let name = &site.name;
         let mut text = format!(
-            "site = \"{name}\"\ndata = {:?}\nthreads = 1\nlabels = {{ number = \"{number}\" }}\n\
+            "site = \"{name}\"\ndata = {:?}\nthreads = 2\nlabels = {{ number = \"{number}\" }}\n\
              [admin]\nlisten = \"{}\"\n\
              [mesh]\nlisten = \"{}\"\nidentity = {:?}\n",
             mesh.path().join(format!("data-{name}")),
