@@ -140,7 +140,7 @@ impl Slot {
         let socket = TokioIo::new(ServiceSocket(stream));
         let handshake = http1::Builder::new().handshake(socket).await;
         let (sender, connection) = handshake.map_err(|error| fault(&error))?;
-        tokio::task::spawn_local(connection);
+        tokio::task::spawn_local(connection.with_upgrades());
         Ok(sender)
     }
 

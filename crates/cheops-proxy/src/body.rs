@@ -12,6 +12,7 @@ use hyper::body::Incoming;
 use crate::limits;
 use crate::pulse::Pulse;
 use crate::sweep::InFlight;
+use crate::upgrade::Pipe;
 
 /// Why a body ends before its end.
 #[derive(Debug, thiserror::Error)]
@@ -34,9 +35,15 @@ pub(crate) enum Body {
     Request(Incoming, Pulse),
     /// As it comes in, kept for a second try.
     Kept(Kept),
+    /// From a connection that left HTTP.
+    Pipe(Pipe),
 }
 
 impl Body {
+    pub(crate) fn empty() -> Body {
+        Body::Full(None)
+    }
+
     pub(crate) fn full(bytes: Bytes) -> Body {
         Body::Full(Some(bytes))
     }
@@ -61,6 +68,9 @@ impl HttpBody for Body {
                 polled
             }
             Body::Kept(kept) => kept.poll_frame(cx),
+            Body::Pipe(pipe) => pipe
+                .poll(cx)
+                .map(|piece| piece.map(|piece| Ok(Frame::data(piece)))),
         }
     }
 
@@ -69,6 +79,7 @@ impl HttpBody for Body {
             Body::Full(bytes) => bytes.as_ref().is_none_or(Bytes::is_empty),
             Body::Incoming(incoming) | Body::Request(incoming, _) => incoming.is_end_stream(),
             Body::Kept(kept) => kept.is_end_stream(),
+            Body::Pipe(_) => false,
         }
     }
 
@@ -77,6 +88,7 @@ impl HttpBody for Body {
             Body::Full(bytes) => SizeHint::with_exact(bytes.as_ref().map_or(0, |b| b.len() as u64)),
             Body::Incoming(incoming) | Body::Request(incoming, _) => incoming.size_hint(),
             Body::Kept(kept) => kept.size_hint(),
+            Body::Pipe(_) => SizeHint::default(),
         }
     }
 }

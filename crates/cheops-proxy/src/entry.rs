@@ -22,6 +22,7 @@ use crate::pulse::{Patience, Pulse};
 use crate::route::Journey;
 use crate::scope::{Decision, Route};
 use crate::sweep::Idle;
+use crate::upgrade::Wish;
 use crate::worker::{Service, Worker};
 
 /// A client's connection to a service's listener.
@@ -82,6 +83,7 @@ async fn answer(
         let detail = "an agent forwards to registered services only, never to an address";
         return Err(Problem::ForbiddenByPolicy(detail.to_owned()));
     }
+    let wish = Wish::take(&mut head);
     let own = take_scope(service, &mut head.headers)?;
     let scoped = scope_of(worker, service, &head, own)?;
     headers::clean(&mut head.headers);
@@ -91,6 +93,7 @@ async fn answer(
     let call = Call {
         head,
         body: Body::Request(body, pulse.clone()),
+        upgrade: wish.as_ref().map(Wish::protocol),
     };
     let patience = Patience {
         pulse,
@@ -107,6 +110,9 @@ async fn answer(
         patience,
     };
     let mut response = journey.take(route, call).await?;
+    if let Some(wish) = wish {
+        response = wish.settle(worker, response);
+    }
     if scoped.is_some_and(|(decision, _)| decision.unbound)
         && let Ok(name) = HeaderValue::from_str(service.config.name.as_str())
     {

@@ -16,6 +16,10 @@ pub(crate) const HOST: HeaderName = HeaderName::from_static("x-cheops-host");
 /// Between agents: the problem was found before the service was called.
 pub(crate) const NOTHING_HAPPENED: HeaderName =
     HeaderName::from_static("x-cheops-nothing-happened");
+/// Between agents: the protocol that the client wants to leave HTTP for.
+pub(crate) const UPGRADE_ASKED: HeaderName = HeaderName::from_static("x-cheops-upgrade");
+/// Between agents: the service agreed to it.
+pub(crate) const UPGRADED: HeaderName = HeaderName::from_static("x-cheops-upgraded");
 /// How long each agent took.
 pub(crate) const SERVER_TIMING: HeaderName = HeaderName::from_static("server-timing");
 /// W3C baggage.

@@ -3,7 +3,7 @@
 use std::time::Instant;
 
 use http::request::Parts;
-use http::{HeaderName, HeaderValue, Request, Response, Version, header};
+use http::{HeaderName, HeaderValue, Request, Response, StatusCode, Version, header};
 
 use crate::backend::Fault;
 use crate::body::Body;
@@ -12,12 +12,15 @@ use crate::correlation::Trail;
 use crate::headers;
 use crate::problem::Problem;
 use crate::pulse::Patience;
+use crate::upgrade;
 use crate::worker::{Service, Worker};
 
 /// A request for a service of this site, cleaned of what belongs to the last hop.
 pub(crate) struct Call {
     pub(crate) head: Parts,
     pub(crate) body: Body,
+    /// What the client wants to leave HTTP for.
+    pub(crate) upgrade: Option<HeaderValue>,
 }
 
 /// A value that was replaced towards the service and is restored in its answer.
@@ -37,6 +40,10 @@ pub(crate) async fn run(
 ) -> Result<Response<Body>, Problem> {
     let replaced = carry(worker, service, &mut call.head, trail)?;
     prepare(&mut call.head, worker);
+    let upgrade = call.upgrade.is_some();
+    if let Some(protocol) = call.upgrade {
+        upgrade::ask(&mut call.head.headers, protocol);
+    }
     let safe = call.head.method.is_safe();
     let request = Request::from_parts(call.head, call.body);
     let failed = |detail| Problem::ServiceFailed {
@@ -61,6 +68,9 @@ pub(crate) async fn run(
             return Err(unknown(format!("{name} gave no answer within {limit:?}")));
         }
     };
+    if response.status() == StatusCode::SWITCHING_PROTOCOLS && !upgrade {
+        return Err(failed("it left HTTP without being asked".to_owned()));
+    }
     let mut response = response.map(Body::Incoming);
     let out = response.headers_mut();
     headers::clean(out);

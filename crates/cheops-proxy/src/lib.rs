@@ -29,6 +29,7 @@ mod route;
 mod scope;
 mod socket;
 mod sweep;
+mod upgrade;
 mod worker;
 
 pub use carrier::{Carrier, CarrierFault};

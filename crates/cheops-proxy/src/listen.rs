@@ -162,7 +162,8 @@ async fn serve_client(connection: Rc<Connection>, stream: TcpStream) {
         let serving = http1::Builder::new()
             .header_read_timeout(None)
             .max_buf_size(limits::HEAD_BYTES_MAX)
-            .serve_connection(io, answer);
+            .serve_connection(io, answer)
+            .with_upgrades();
         let _ = worker
             .sweep
             .keep(serving, idle, |serving| serving.graceful_shutdown())

@@ -16,6 +16,7 @@ use crate::here::{self, Call};
 use crate::limits;
 use crate::problem::Problem;
 use crate::pulse::{Patience, Pulse};
+use crate::upgrade;
 use crate::worker::{Service, Worker};
 
 /// Answers one request that `peer`, known by its certificate, forwards.
@@ -39,7 +40,7 @@ pub(crate) async fn serve(
 }
 
 async fn answer(
-    worker: &Worker,
+    worker: &Rc<Worker>,
     peer: &SiteName,
     request: Request<Incoming>,
     started: Instant,
@@ -51,6 +52,7 @@ async fn answer(
         return Err(Problem::ForbiddenByPolicy(detail));
     };
     let service = service_of(worker, &envelope)?;
+    let upgrade = head.headers.remove(headers::UPGRADE_ASKED);
     let scope = head.headers.remove(headers::SCOPE);
     let host = head.headers.remove(headers::HOST);
     headers::clean(&mut head.headers);
@@ -62,12 +64,26 @@ async fn answer(
         hops: envelope.hops,
     });
     let pulse = Pulse::new(started);
+    let limit = service.config.deadline.min(envelope.deadline);
+    let patience = Patience {
+        pulse: pulse.clone(),
+        limit,
+    };
+    if upgrade.is_some() {
+        // Its body is no body: it carries what the client says once it has left HTTP.
+        let call = Call {
+            head,
+            body: Body::empty(),
+            upgrade,
+        };
+        let response = here::run(worker, service, call, trail.as_ref(), &patience).await?;
+        return Ok(upgrade::answer_agent(worker, response, body));
+    }
     let call = Call {
         head,
-        body: Body::Request(body, pulse.clone()),
+        body: Body::Request(body, pulse),
+        upgrade,
     };
-    let limit = service.config.deadline.min(envelope.deadline);
-    let patience = Patience { pulse, limit };
     here::run(worker, service, call, trail.as_ref(), &patience).await
 }
 

@@ -29,6 +29,7 @@ use crate::here::Call;
 use crate::limits;
 use crate::problem::Problem;
 use crate::route::Journey;
+use crate::upgrade::{self, Feed};
 
 /// The connections of one thread to other sites, at most one each.
 pub(crate) struct Peers {
@@ -73,11 +74,17 @@ pub(crate) async fn send(
     let service = &journey.service.config.name;
     reachable(&worker.picture(), site, service)?;
     let safe = call.head.method.is_safe();
-    let request = forwarded(journey, site, call);
+    let (request, feed) = forwarded(journey, site, call);
     journey.service.counters.forwarded();
     let sent = worker.peers.send(site, request);
     match worker.sweep.within(&journey.patience, sent).await {
-        Some(Ok(response)) => Ok(response.map(Body::Incoming)),
+        Some(Ok(response)) => {
+            let mut response = response.map(Body::Incoming);
+            if let Some(feed) = feed {
+                response.extensions_mut().insert(feed);
+            }
+            Ok(response)
+        }
         Some(Err(Fault::NotSent(detail))) => {
             tracing::debug!(%site, detail, "not sent");
             Err(Problem::SiteUnreachable(site.clone()))
@@ -133,8 +140,20 @@ fn reachable(
     Ok(())
 }
 
-fn forwarded(journey: &Journey<'_>, site: &SiteName, call: Call) -> Request<Body> {
-    let Call { mut head, body } = call;
+/// The request as it goes to the other agent, and what fills its body if the client wants to leave
+/// HTTP.
+fn forwarded(journey: &Journey<'_>, site: &SiteName, call: Call) -> (Request<Body>, Option<Feed>) {
+    let Call {
+        mut head,
+        mut body,
+        upgrade,
+    } = call;
+    let feed = upgrade.map(|protocol| {
+        head.headers.insert(headers::UPGRADE_ASKED, protocol);
+        let (feed, pipe) = upgrade::pipe();
+        body = Body::Pipe(pipe);
+        feed
+    });
     let worker = journey.worker;
     let trail = journey.trail;
     let envelope = Envelope {
@@ -160,7 +179,7 @@ fn forwarded(journey: &Journey<'_>, site: &SiteName, call: Call) -> Request<Body
     let path = head.uri.path_and_query().cloned();
     head.uri = mesh_uri(path);
     head.version = Version::HTTP_2;
-    Request::from_parts(head, body)
+    (Request::from_parts(head, body), feed)
 }
 
 fn mesh_uri(path: Option<PathAndQuery>) -> Uri {

@@ -59,19 +59,45 @@ impl Journey<'_> {
             Problem::SiteUnreachable(_) => Problem::NoUsableSite(sites.to_vec()),
             other => other,
         };
-        let Call { head, body } = call;
+        let Call {
+            head,
+            body,
+            upgrade,
+        } = call;
         if earlier.is_empty() {
-            return self.to(last, Call { head, body }).await.map_err(none);
+            return self
+                .to(
+                    last,
+                    Call {
+                        head,
+                        body,
+                        upgrade,
+                    },
+                )
+                .await
+                .map_err(none);
         }
         let mut kept = match body {
             Body::Request(incoming, pulse) => Kept::new(incoming, pulse),
-            body => return self.to(usable[0], Call { head, body }).await,
+            body => {
+                return self
+                    .to(
+                        usable[0],
+                        Call {
+                            head,
+                            body,
+                            upgrade,
+                        },
+                    )
+                    .await;
+            }
         };
         let repeatable = head.method.is_idempotent();
         for site in earlier {
             let try_one = Call {
                 head: head.clone(),
                 body: Body::Kept(kept.clone()),
+                upgrade: upgrade.clone(),
             };
             let outcome = self.to(site, try_one).await;
             match (self.falls_through(&outcome, repeatable), kept.again()) {
@@ -80,7 +106,16 @@ impl Journey<'_> {
             }
         }
         let body = Body::Kept(kept);
-        self.to(last, Call { head, body }).await.map_err(none)
+        self.to(
+            last,
+            Call {
+                head,
+                body,
+                upgrade,
+            },
+        )
+        .await
+        .map_err(none)
     }
 
     /// Whether the next site is tried: only if the request cannot have been executed, or may be

@@ -19,4 +19,5 @@ mod sharing;
 mod start;
 mod stop;
 mod strangers;
+mod upgrades;
 mod workflow;

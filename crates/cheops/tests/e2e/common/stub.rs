@@ -108,6 +108,20 @@ impl Stub {
         .await
     }
 
+    /// Leaves HTTP when asked to, and then says whatever it is told.
+    pub(crate) async fn echoing() -> Stub {
+        Stub::start(|mut asked, _| async move {
+            let protocol = asked.header("upgrade").unwrap_or("none").to_owned();
+            let head = format!(
+                "HTTP/1.1 101 Go\r\nConnection: upgrade\r\nUpgrade: {protocol}\r\nX-Agreed: yes\r\n\r\n"
+            );
+            let _ = asked.stream.write_all(head.as_bytes()).await;
+            let (mut read, mut write) = asked.stream.split();
+            let _ = tokio::io::copy(&mut read, &mut write).await;
+        })
+        .await
+    }
+
     /// Answers that after so many bytes of a body.
     pub(crate) async fn saying_after(bytes: usize, answer: &'static str) -> Stub {
         Stub::start(move |mut asked, _| async move {
