@@ -32,6 +32,8 @@ pub struct ServiceConfig {
     pub name: ServiceName,
     /// Where clients and sibling services call it.
     pub listen: SocketAddr,
+    /// TLS of that listener; without it, plain HTTP.
+    pub tls: Option<Arc<rustls::ServerConfig>>,
     /// Where the service itself is.
     pub endpoints: watch::Receiver<Arc<Endpoints>>,
     /// Whether clients may say where it runs.

@@ -78,7 +78,12 @@ where
 /// Accepts clients of a service until the agent stops.
 pub(crate) async fn clients(worker: Rc<Worker>, service: Rc<Service>, listener: TcpListener) {
     accept_each(&worker, &listener, |stream, from| {
-        let forwarded = HeaderValue::try_from(format!("for={}", bracketed(from)));
+        let proto = if service.tls.is_some() {
+            "https"
+        } else {
+            "http"
+        };
+        let forwarded = HeaderValue::try_from(format!("for={};proto={proto}", bracketed(from)));
         let connection = Rc::new(Connection {
             worker: worker.clone(),
             service: service.clone(),
@@ -132,42 +137,57 @@ fn bracketed(from: SocketAddr) -> String {
 
 async fn serve_client(connection: Rc<Connection>, stream: TcpStream) {
     let worker = connection.worker.clone();
-    let idle = Some(connection.idle.clone());
     let first_bytes = Patience {
         pulse: Pulse::new(Instant::now()),
         limit: limits::IDLE_TIME_MAX,
     };
-    let Some(Ok(http2)) = worker
-        .sweep
-        .within(&first_bytes, speaks_http2(&stream))
-        .await
-    else {
-        return;
-    };
+    // A client that breaks off or speaks nonsense is no event of ours.
+    match connection.service.tls.clone() {
+        None => {
+            let told = worker.sweep.within(&first_bytes, speaks_http2(&stream));
+            if let Some(Ok(http2)) = told.await {
+                speak(connection, TokioIo::new(stream), http2).await;
+            }
+        }
+        Some(tls) => {
+            let secured = worker.sweep.within(&first_bytes, tls.accept(stream)).await;
+            if let Some(Ok(stream)) = secured {
+                let http2 = stream.get_ref().1.alpn_protocol() == Some(b"h2");
+                speak(connection, TokioIo::new(stream), http2).await;
+            }
+        }
+    }
+}
+
+/// HTTP with a client, until either ends it.
+async fn speak<I>(connection: Rc<Connection>, io: I, http2: bool)
+where
+    I: hyper::rt::Read + hyper::rt::Write + Unpin + Send + 'static,
+{
+    let worker = connection.worker.clone();
+    let idle = Some(connection.idle.clone());
     let _open = worker.opened();
     let answer = service_fn(move |request| entry::serve(connection.clone(), request));
-    let io = TokioIo::new(stream);
-    // A client that breaks off or speaks nonsense is no event of ours.
     if http2 {
         let serving = http2::Builder::new(LocalExecutor)
             .timer(TokioTimer::new())
             .max_concurrent_streams(limits::CLIENT_STREAMS_MAX)
             .max_header_list_size(limits::HEAD_BYTES_MAX as u32)
             .serve_connection(io, answer);
-        let _ = worker
+        let ended = worker
             .sweep
-            .keep(serving, idle, |serving| serving.graceful_shutdown())
-            .await;
+            .keep(serving, idle, |serving| serving.graceful_shutdown());
+        let _ = ended.await;
     } else {
         let serving = http1::Builder::new()
             .header_read_timeout(None)
             .max_buf_size(limits::HEAD_BYTES_MAX)
             .serve_connection(io, answer)
             .with_upgrades();
-        let _ = worker
+        let ended = worker
             .sweep
-            .keep(serving, idle, |serving| serving.graceful_shutdown())
-            .await;
+            .keep(serving, idle, |serving| serving.graceful_shutdown());
+        let _ = ended.await;
     }
 }
 

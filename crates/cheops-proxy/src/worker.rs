@@ -14,6 +14,7 @@ use cheops_engine::mesh::{Dialer, MeshAcceptor};
 use cheops_model::{ServiceName, SiteName};
 use tokio::net::TcpListener;
 use tokio::sync::watch;
+use tokio_rustls::TlsAcceptor;
 
 use crate::backend::Backend;
 use crate::carrier::Carrier;
@@ -276,6 +277,7 @@ pub(crate) struct Service {
     pub(crate) backend: Backend,
     pub(crate) decider: Decider,
     pub(crate) counters: Arc<ServiceCounters>,
+    pub(crate) tls: Option<TlsAcceptor>,
     /// The site's rules that can concern this service.
     pub(crate) rules: Vec<Rule>,
     /// How the scope of a workflow reaches this listener: through any service of the site.
@@ -310,6 +312,7 @@ impl Service {
             backend: Backend::new(config.endpoints.clone()),
             decider: Decider::new(config.name.clone()),
             counters,
+            tls: config.tls.clone().map(TlsAcceptor::from),
             rules: rules.iter().filter(concerns).cloned().collect(),
             carriers_in: config.carriers_in.clone(),
         }

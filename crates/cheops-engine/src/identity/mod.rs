@@ -6,6 +6,7 @@
 
 mod error;
 mod init;
+mod listener;
 mod load;
 mod names;
 mod peer;
@@ -25,6 +26,7 @@ use rustls_pki_types::{CertificateDer, ServerName};
 
 pub use error::{IdentityError, MeshNameFault, PeerFault};
 pub use init::{InitReport, init};
+pub use listener::{ListenerTlsError, listener_tls};
 pub use names::MeshName;
 
 const CA_FILE: &str = "ca.pem";

@@ -196,6 +196,7 @@ async fn proxy_config(config: Config) -> ProxyConfig {
         services.push(ServiceConfig {
             name: service.name,
             listen: service.listen,
+            tls: service.tls,
             endpoints: endpoints(service.backend, service.health),
             accept_scope: service.accept_scope,
             carriers: service.carriers,

@@ -56,9 +56,17 @@ pub(super) struct RawService {
     pub(super) propagate: Option<Vec<String>>,
     pub(super) deadline: Option<String>,
     pub(super) health: Option<String>,
+    pub(super) tls: Option<RawTls>,
     pub(super) version: Option<String>,
     #[serde(default)]
     pub(super) default: RawDefault,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct RawTls {
+    pub(super) cert: String,
+    pub(super) key: String,
 }
 
 #[derive(Deserialize)]

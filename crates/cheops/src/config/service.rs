@@ -1,9 +1,12 @@
 //! One service of a site.
 
 use std::net::SocketAddr;
+use std::path::Path;
+use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context, anyhow, bail};
+use cheops_engine::identity::listener_tls;
 use cheops_model::duration::parse_duration;
 use cheops_model::{Guarantee, ServiceName};
 use cheops_proxy::Carrier;
@@ -17,6 +20,7 @@ pub(crate) struct ServiceSettings {
     pub(crate) name: ServiceName,
     pub(crate) aliases: Vec<ServiceName>,
     pub(crate) listen: SocketAddr,
+    pub(crate) tls: Option<Arc<rustls::ServerConfig>>,
     pub(crate) backend: Backend,
     pub(crate) accept_scope: bool,
     pub(crate) carriers: Vec<Carrier>,
@@ -60,10 +64,15 @@ pub(super) fn check(name: &str, raw: RawService) -> anyhow::Result<ServiceSettin
     {
         bail!("{}: a path begins with `/`", key("health"));
     }
+    let tls = raw
+        .tls
+        .map(|raw| listener_tls(Path::new(&raw.cert), Path::new(&raw.key)))
+        .transpose();
     Ok(ServiceSettings {
         name: service(name).context("key `service`")?,
         aliases: aliases.with_context(|| key("aliases"))?,
         listen: address(&raw.listen, &format!("service.{name}.listen"))?,
+        tls: tls.with_context(|| key("tls"))?,
         backend: backend(raw.backend).with_context(|| key("backend"))?,
         accept_scope: raw.accept_scope,
         carriers: carriers.with_context(|| key("propagate"))?,

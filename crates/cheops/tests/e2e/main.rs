@@ -19,5 +19,6 @@ mod sharing;
 mod start;
 mod stop;
 mod strangers;
+mod tls;
 mod upgrades;
 mod workflow;
