@@ -4,6 +4,7 @@ use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 
+mod bench;
 mod tidy;
 
 /// Chores of the project.
@@ -15,12 +16,19 @@ struct Cli {
 
 #[derive(Subcommand)]
 enum Chore {
+    /// Measure this agent beside nginx, HAProxy, HAProxy with Lua and Envoy
+    Bench(bench::BenchArgs),
+    /// The service behind the benchmark
+    #[command(hide = true)]
+    BenchOrigin,
     /// Check layers, purity and the habits that no compiler checks
     Tidy,
 }
 
 fn main() -> anyhow::Result<ExitCode> {
     match Cli::parse().chore {
+        Chore::Bench(args) => bench::run(&args).map(|()| ExitCode::SUCCESS),
+        Chore::BenchOrigin => bench::serve_origin().map(|()| ExitCode::SUCCESS),
         Chore::Tidy => tidy::run(),
     }
 }
