@@ -34,10 +34,17 @@ impl Peer {
 
 impl Drop for Peer {
     fn drop(&mut self) {
-        if let Some(process) = &mut self.process {
-            let _ = process.kill();
-            let _ = process.wait();
+        let Some(process) = &mut self.process else {
+            return;
+        };
+        // Asked, so that it ends its own children too.
+        let _ = Command::new("kill").arg(process.id().to_string()).status();
+        let until = Instant::now() + Duration::from_secs(3);
+        while Instant::now() < until && matches!(process.try_wait(), Ok(None)) {
+            std::thread::sleep(Duration::from_millis(20));
         }
+        let _ = process.kill();
+        let _ = process.wait();
     }
 }
 
