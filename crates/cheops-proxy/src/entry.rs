@@ -80,32 +80,43 @@ async fn answer(
     let scoped = scope_of(worker, service, &head)?;
     headers::clean(&mut head.headers);
     head.headers.append(header::FORWARDED, forwarded.clone());
+    let home = home_of(service, &mut head, scoped.as_ref());
     let call = Call {
         head,
         body: Body::Incoming(body),
     };
-    let Some((decision, trail)) = scoped else {
-        let journey = Journey {
-            worker,
-            service,
-            trail: None,
-            started,
-        };
-        return journey.take(&Route::Here, call).await;
-    };
     let journey = Journey {
         worker,
         service,
-        trail: Some(&trail),
+        trail: scoped.as_ref().map(|(_, trail)| trail),
         started,
     };
-    let mut response = journey.take(&decision.route, call).await?;
-    if decision.unbound
+    let bound = scoped.as_ref().map(|(decision, _)| decision);
+    let route = match (&home, bound) {
+        (Some(home), _) => home,
+        (None, Some(decision)) => &decision.route,
+        (None, None) => &Route::Here,
+    };
+    let mut response = journey.take(route, call).await?;
+    if bound.is_some_and(|decision| decision.unbound)
         && let Ok(name) = HeaderValue::from_str(service.config.name.as_str())
     {
         response.headers_mut().insert(headers::UNBOUND, name);
     }
     Ok(response)
+}
+
+/// Where a request goes that is about a value of another site. A scope that says where the service
+/// runs stands over it.
+fn home_of(
+    service: &Service,
+    head: &mut Parts,
+    scoped: Option<&(Rc<Decision>, Trail)>,
+) -> Option<Route> {
+    let homes = service.homes.as_ref()?;
+    let bound = scoped.is_some_and(|(decision, _)| !decision.unbound);
+    let home = (!bound).then(|| homes.send_home(head, Instant::now()))?;
+    home.map(Route::Site)
 }
 
 /// The scope of a request: its own, the one its workflow came with, or the site's rule.

@@ -38,6 +38,7 @@ pub(crate) async fn run(
     let replaced = carry(worker, service, &mut call.head, trail)?;
     prepare(&mut call.head, worker);
     let safe = call.head.method.is_safe();
+    let mints = service.homes.as_ref().filter(|h| h.mints(&call.head));
     let request = Request::from_parts(call.head, call.body);
     let failed = |detail| Problem::ServiceFailed {
         site: worker.here.clone(),
@@ -61,6 +62,9 @@ pub(crate) async fn run(
     let out = response.headers_mut();
     headers::clean(out);
     restore(out, replaced);
+    if let Some(homes) = mints {
+        homes.minted(&worker.here, out, Instant::now());
+    }
     out.insert(headers::SERVED_BY, worker.stamps.served_by.clone());
     Ok(response)
 }

@@ -7,13 +7,14 @@ use std::cell::RefCell;
 use std::collections::HashMap;
 use std::future::Future;
 use std::rc::Rc;
+use std::time::Instant;
 
 use cheops_engine::Picture;
 use cheops_engine::mesh::Dialer;
 use cheops_model::{Mark, SiteName};
 use foldhash::fast::RandomState;
 use http::uri::{Authority, PathAndQuery, Scheme};
-use http::{Request, Response, Uri, Version, header};
+use http::{HeaderValue, Request, Response, Uri, Version, header};
 use hyper::body::Incoming;
 use hyper::client::conn::http2::{self, SendRequest};
 use hyper::rt::Executor;
@@ -73,11 +74,18 @@ pub(crate) async fn send(
     let service = &journey.service.config.name;
     reachable(&worker.picture(), site, service)?;
     let safe = call.head.method.is_safe();
+    let homes = journey.service.homes.as_ref();
+    let mints = homes.filter(|homes| homes.mints(&call.head));
     let request = forwarded(journey, site, call);
     let time_left = journey.time_left();
     journey.service.counters.forwarded();
     match timeout(time_left, worker.peers.send(site, request)).await {
-        Ok(Ok(response)) => Ok(response.map(Body::Incoming)),
+        Ok(Ok(response)) => {
+            if let Some(homes) = mints {
+                homes.minted(site, response.headers(), Instant::now());
+            }
+            Ok(response.map(Body::Incoming))
+        }
         Ok(Err(Fault::NotSent(detail))) => {
             tracing::debug!(%site, detail, "not sent");
             Err(Problem::SiteUnreachable(site.clone()))
@@ -147,6 +155,13 @@ fn forwarded(journey: &Journey<'_>, site: &SiteName, call: Call) -> Request<Body
     };
     let out = &mut head.headers;
     out.insert(headers::ENVELOPE, envelope.to_header());
+    let now = Instant::now();
+    let told = worker.homes.iter().flat_map(|homes| homes.told(out, now));
+    let told: Vec<String> = told.collect();
+    if !told.is_empty() {
+        let told = HeaderValue::try_from(told.join(";")).expect("names fit a header");
+        out.insert(headers::HOMES, told);
+    }
     if let Some(trail) = trail {
         out.insert(headers::SCOPE, trail.scope.clone());
     }
