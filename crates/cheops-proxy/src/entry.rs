@@ -15,6 +15,7 @@ use crate::carrier::{self, Carrier};
 use crate::correlation::Trail;
 use crate::headers;
 use crate::here::Call;
+use crate::home::{Homes, Sent};
 use crate::limits;
 use crate::own;
 use crate::problem::Problem;
@@ -92,12 +93,16 @@ async fn answer(
         started,
     };
     let bound = scoped.as_ref().map(|(decision, _)| decision);
-    let route = match (&home, bound) {
-        (Some(home), _) => home,
-        (None, Some(decision)) => &decision.route,
-        (None, None) => &Route::Here,
+    let mut response = match (home, bound) {
+        (Some((homes, sent)), _) => {
+            let to_home = Route::Site(sent.home.clone());
+            let response = journey.take(&to_home, call).await?;
+            homes.answered(&sent, response.status());
+            response
+        }
+        (None, Some(decision)) => journey.take(&decision.route, call).await?,
+        (None, None) => journey.take(&Route::Here, call).await?,
     };
-    let mut response = journey.take(route, call).await?;
     if bound.is_some_and(|decision| decision.unbound)
         && let Ok(name) = HeaderValue::from_str(service.config.name.as_str())
     {
@@ -108,15 +113,15 @@ async fn answer(
 
 /// Where a request goes that is about a value of another site. A scope that says where the service
 /// runs stands over it.
-fn home_of(
-    service: &Service,
+fn home_of<'a>(
+    service: &'a Service,
     head: &mut Parts,
     scoped: Option<&(Rc<Decision>, Trail)>,
-) -> Option<Route> {
-    let homes = service.homes.as_ref()?;
+) -> Option<(&'a Homes, Sent)> {
+    let homes = service.homes.as_deref()?;
     let bound = scoped.is_some_and(|(decision, _)| !decision.unbound);
-    let home = (!bound).then(|| homes.send_home(head, Instant::now()))?;
-    home.map(Route::Site)
+    let sent = (!bound).then(|| homes.send_home(head, Instant::now()))?;
+    sent.map(|sent| (homes, sent))
 }
 
 /// The scope of a request: its own, the one its workflow came with, or the site's rule.

@@ -8,7 +8,8 @@
 //! An agent learns a home from the answer that mints the value, and from another agent that
 //! forwards a request showing it: the home that agent names, or else that agent's own site. A value
 //! it knows nothing of is taken for its own site's. So a wrong or missing memory ends in a check at
-//! the wrong site, which refuses: never in a value accepted that no trusted site vouches for.
+//! the wrong site, which refuses: never in a value accepted that no trusted site vouches for. What a
+//! site refuses as its own is forgotten of it, so that nothing wrong is believed twice.
 //!
 //! Values are kept as keyed hashes, in memory alone, under a key that dies with the process.
 
@@ -18,7 +19,7 @@ use std::time::Instant;
 
 use cheops_model::{ServiceName, SiteName};
 use http::request::Parts;
-use http::{HeaderMap, HeaderName, HeaderValue, Method};
+use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode};
 
 use crate::limits;
 
@@ -67,6 +68,12 @@ pub(crate) struct Homes {
 
 type Print = [u8; 32];
 
+/// A request about a value, on its way to the value's home.
+pub(crate) struct Sent {
+    pub(crate) home: SiteName,
+    print: Print,
+}
+
 #[derive(Default)]
 struct Table {
     seen: HashMap<Print, Instant>,
@@ -103,14 +110,26 @@ impl Homes {
 
     /// The site that has to answer this request, which is changed to be asked there. `None` if it
     /// is this one.
-    pub(crate) fn send_home(&self, head: &mut Parts, now: Instant) -> Option<SiteName> {
+    pub(crate) fn send_home(&self, head: &mut Parts, now: Instant) -> Option<Sent> {
         if !self.rules.asked.fits(head) {
             return None;
         }
         let value = head.headers.get(&self.rules.asked.header)?.clone();
         let home = self.find(&value, now).filter(|home| *home != self.here)?;
+        let print = self.print(&value);
         head.headers.insert(self.rules.replace.clone(), value);
-        Some(home)
+        Some(Sent { home, print })
+    }
+
+    /// Learns from what the home answered: one that does not know the value is not its home.
+    pub(crate) fn answered(&self, sent: &Sent, status: StatusCode) {
+        let refused = matches!(status, StatusCode::UNAUTHORIZED | StatusCode::NOT_FOUND);
+        let mut tables = self.tables();
+        let table = tables.iter_mut().find(|(site, _)| *site == sent.home);
+        if let Some((_, table)) = table.filter(|_| refused) {
+            // Its place in the order is dropped when its turn comes.
+            table.seen.remove(&sent.print);
+        }
     }
 
     /// What another agent should know of the values that a request shows: `header=site` for each
@@ -255,7 +274,8 @@ mod tests {
 
     /// Where the check of `token` goes.
     fn home_of(homes: &Homes, token: &str) -> Option<SiteName> {
-        homes.send_home(&mut check_of(token), Instant::now())
+        let sent = homes.send_home(&mut check_of(token), Instant::now());
+        sent.map(|sent| sent.home)
     }
 
     #[test]
@@ -266,14 +286,15 @@ mod tests {
         homes.learn(&site("a"), None, &shown, now);
         for token in ["user", "nova"] {
             let mut head = check_of(token);
-            assert_eq!(homes.send_home(&mut head, now), Some(site("a")));
+            let sent = homes.send_home(&mut head, now);
+            assert_eq!(sent.unwrap().home, site("a"));
             assert_eq!(head.headers["x-auth"], token);
         }
         let mut other = check_of("other");
-        assert_eq!(homes.send_home(&mut other, now), None);
+        assert!(homes.send_home(&mut other, now).is_none());
         assert_eq!(other.headers["x-auth"], "the asking service's");
         other.method = Method::DELETE;
-        assert_eq!(homes.send_home(&mut other, now), None);
+        assert!(homes.send_home(&mut other, now).is_none());
     }
 
     #[test]
@@ -312,6 +333,20 @@ mod tests {
     }
 
     #[test]
+    fn a_site_that_refuses_a_value_is_no_longer_its_home() {
+        let homes = homes("b", &["a"]);
+        let now = Instant::now();
+        homes.learn(&site("a"), None, &headers(&[("x-auth", "t")]), now);
+        let sent = homes.send_home(&mut check_of("t"), now).unwrap();
+        homes.answered(&sent, StatusCode::SERVICE_UNAVAILABLE);
+        assert_eq!(home_of(&homes, "t"), Some(site("a")));
+        homes.answered(&sent, StatusCode::NOT_FOUND);
+        assert_eq!(home_of(&homes, "t"), None);
+        homes.learn(&site("a"), None, &headers(&[("x-auth", "t")]), now);
+        assert_eq!(home_of(&homes, "t"), Some(site("a")));
+    }
+
+    #[test]
     fn what_one_site_shows_pushes_out_its_own_alone() {
         let homes = homes("b", &["a", "c"]);
         let now = Instant::now();
@@ -327,7 +362,7 @@ mod tests {
         let most = homes.tables().iter().map(held).max();
         assert!(most <= Some(limits::HOMES_MAX), "{most:?}");
         let late = now + limits::HOME_AGE_MAX * 2;
-        assert_eq!(homes.send_home(&mut check_of("kept"), late), None);
+        assert!(homes.send_home(&mut check_of("kept"), late).is_none());
     }
 
     #[test]

@@ -3,6 +3,8 @@
 //! Each site has an identity service that issues tokens and checks its own alone, and an image
 //! service that has every token checked by the identity service of its site.
 
+#![allow(clippy::unwrap_used, reason = "a test")]
+
 use std::collections::HashMap;
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
