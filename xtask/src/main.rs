@@ -4,6 +4,7 @@ use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 
+mod openstack;
 mod tidy;
 
 /// Chores of the project.
@@ -17,10 +18,17 @@ struct Cli {
 enum Chore {
     /// Check layers, purity and the habits that no compiler checks
     Tidy,
+    /// Real OpenStack sites, each behind its agent: up, test, status, down
+    Openstack {
+        /// A chore and its options; `--help` lists them
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true, num_args = 1..)]
+        words: Vec<String>,
+    },
 }
 
 fn main() -> anyhow::Result<ExitCode> {
     match Cli::parse().chore {
         Chore::Tidy => tidy::run(),
+        Chore::Openstack { words } => openstack::run(&words),
     }
 }
