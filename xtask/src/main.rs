@@ -5,6 +5,7 @@ use std::process::ExitCode;
 use clap::{Parser, Subcommand};
 
 mod bench;
+mod openstack;
 mod tidy;
 
 /// Chores of the project.
@@ -23,6 +24,12 @@ enum Chore {
     BenchOrigin,
     /// Check layers, purity and the habits that no compiler checks
     Tidy,
+    /// Real OpenStack sites, each behind its agent: up, test, status, down
+    Openstack {
+        /// A chore and its options; `--help` lists them
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true, num_args = 1..)]
+        words: Vec<String>,
+    },
 }
 
 fn main() -> anyhow::Result<ExitCode> {
@@ -30,5 +37,6 @@ fn main() -> anyhow::Result<ExitCode> {
         Chore::Bench(args) => bench::run(&args).map(|()| ExitCode::SUCCESS),
         Chore::BenchOrigin => bench::serve_origin().map(|()| ExitCode::SUCCESS),
         Chore::Tidy => tidy::run(),
+        Chore::Openstack { words } => openstack::run(&words),
     }
 }

@@ -14,4 +14,4 @@ pub use guarantee::{Failover, Guarantee, OnConflict, StrongRead};
 pub use labels::Labels;
 pub use mark::Mark;
 pub use name::{NAME_BYTES_MAX, NameFault, ServiceName, SiteName};
-pub use profile::Profile;
+pub use profile::{Home, Naming, Profile};

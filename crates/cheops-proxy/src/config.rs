@@ -11,6 +11,7 @@ use http::{HeaderName, Method, StatusCode};
 use tokio::sync::watch;
 
 use crate::carrier::Carrier;
+use crate::home::HomeRules;
 
 /// Everything that one agent's data plane is told.
 pub struct ProxyConfig {
@@ -47,6 +48,8 @@ pub struct ServiceConfig {
     pub deadline: Duration,
     /// Answers that mean *no room now*: another site may have some.
     pub no_room: Vec<StatusCode>,
+    /// Its values that are good at one site only, if this site trusts another with them.
+    pub home: Option<HomeRules>,
 }
 
 /// A scope that the site adds.

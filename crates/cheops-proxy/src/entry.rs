@@ -15,6 +15,7 @@ use crate::carrier::{self, Carrier};
 use crate::correlation::Trail;
 use crate::headers;
 use crate::here::Call;
+use crate::home::{Homes, Sent};
 use crate::limits;
 use crate::own;
 use crate::problem::Problem;
@@ -89,6 +90,7 @@ async fn answer(
     headers::clean(&mut head.headers);
     head.headers
         .append(header::FORWARDED, connection.forwarded.clone());
+    let home = home_of(service, &mut head, scoped.as_ref());
     let pulse = Pulse::new(started);
     let call = Call {
         head,
@@ -99,26 +101,45 @@ async fn answer(
         pulse,
         limit: service.config.deadline,
     };
-    let (route, trail) = match &scoped {
-        Some((decision, trail)) => (&decision.route, Some(trail)),
-        None => (&Route::Here, None),
-    };
     let journey = Journey {
         worker,
         service,
-        trail,
+        trail: scoped.as_ref().map(|(_, trail)| trail),
         patience,
     };
-    let mut response = journey.take(route, call).await?;
+    let bound = scoped.as_ref().map(|(decision, _)| decision);
+    let mut response = match (home, bound) {
+        (Some((homes, sent)), _) => {
+            let to_home = Route::Site(sent.home.clone());
+            let response = journey.take(&to_home, call).await?;
+            homes.answered(&sent, response.status());
+            response
+        }
+        (None, Some(decision)) => journey.take(&decision.route, call).await?,
+        (None, None) => journey.take(&Route::Here, call).await?,
+    };
     if let Some(wish) = wish {
         response = wish.settle(worker, response);
     }
-    if scoped.is_some_and(|(decision, _)| decision.unbound)
+    if bound.is_some_and(|decision| decision.unbound)
         && let Ok(name) = HeaderValue::from_str(service.config.name.as_str())
     {
         response.headers_mut().insert(headers::UNBOUND, name);
     }
     Ok(response)
+}
+
+/// Where a request goes that is about a value of another site. A scope that says where the service
+/// runs stands over it.
+fn home_of<'a>(
+    service: &'a Service,
+    head: &mut Parts,
+    scoped: Option<&(Rc<Decision>, Trail)>,
+) -> Option<(&'a Homes, Sent)> {
+    let homes = service.homes.as_deref()?;
+    let bound = scoped.is_some_and(|(decision, _)| !decision.unbound);
+    let sent = (!bound).then(|| homes.send_home(head, Instant::now()))?;
+    sent.map(|sent| (homes, sent))
 }
 
 /// The scope of a request: its own, the one its workflow came with, or the site's rule.

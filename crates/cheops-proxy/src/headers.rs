@@ -13,6 +13,8 @@ pub(crate) const UNBOUND: HeaderName = HeaderName::from_static("x-cheops-unbound
 pub(crate) const ENVELOPE: HeaderName = HeaderName::from_static("x-cheops-mesh");
 /// Between agents: the `Host` the client asked for.
 pub(crate) const HOST: HeaderName = HeaderName::from_static("x-cheops-host");
+/// Between agents: the homes of values that the request shows.
+pub(crate) const HOMES: HeaderName = HeaderName::from_static("x-cheops-homes");
 /// Between agents: the problem was found before the service was called.
 pub(crate) const NOTHING_HAPPENED: HeaderName =
     HeaderName::from_static("x-cheops-nothing-happened");

@@ -45,6 +45,7 @@ pub(crate) async fn run(
         upgrade::ask(&mut call.head.headers, protocol);
     }
     let safe = call.head.method.is_safe();
+    let mints = service.homes.as_ref().filter(|h| h.mints(&call.head));
     let request = Request::from_parts(call.head, call.body);
     let failed = |detail| Problem::ServiceFailed {
         site: worker.here.clone(),
@@ -75,6 +76,9 @@ pub(crate) async fn run(
     let out = response.headers_mut();
     headers::clean(out);
     restore(out, replaced);
+    if let Some(homes) = mints {
+        homes.minted(&worker.here, out, Instant::now());
+    }
     out.insert(headers::SERVED_BY, worker.stamps.served_by.clone());
     Ok(response)
 }

@@ -17,6 +17,7 @@ mod entry;
 mod envelope;
 mod headers;
 mod here;
+mod home;
 pub mod limits;
 mod listen;
 mod mesh;
@@ -34,6 +35,7 @@ mod worker;
 
 pub use carrier::{Carrier, CarrierFault};
 pub use config::{ProxyConfig, Rule, RuleMatch, ServiceConfig};
+pub use home::{HomeRules, Naming};
 pub use listen::bind;
 pub use metrics::Metrics;
 pub use worker::{Links, Proxy, ProxyError, Sockets};

@@ -23,6 +23,14 @@ pub const CORRELATION_AGE_MAX: Duration = Duration::from_secs(3600);
 /// The longest header value that is remembered or made for correlation.
 pub const CORRELATION_BYTES_MAX: usize = 256;
 
+/// Values whose home is remembered, per home site; beyond it the oldest are forgotten, and learnt
+/// again with the next request that shows them.
+pub const HOMES_MAX: usize = 65_536;
+
+/// How long a home is remembered: as long as tokens usually live. Half of it at least since the
+/// value was last shown.
+pub const HOME_AGE_MAX: Duration = Duration::from_secs(24 * 3600);
+
 /// Idle connections kept per service endpoint and thread; further ones are closed.
 pub const IDLE_CONNECTIONS_MAX: usize = 256;
 

@@ -55,6 +55,10 @@ async fn answer(
     let upgrade = head.headers.remove(headers::UPGRADE_ASKED);
     let scope = head.headers.remove(headers::SCOPE);
     let host = head.headers.remove(headers::HOST);
+    let told = head.headers.remove(headers::HOMES);
+    for homes in &worker.homes {
+        homes.learn(peer, told.as_ref(), &head.headers, Instant::now());
+    }
     headers::clean(&mut head.headers);
     head.headers.remove(header::HOST);
     strip_authority(&mut head, host);

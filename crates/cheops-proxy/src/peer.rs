@@ -14,7 +14,7 @@ use cheops_engine::mesh::Dialer;
 use cheops_model::{Mark, SiteName};
 use foldhash::fast::RandomState;
 use http::uri::{Authority, PathAndQuery, Scheme};
-use http::{Request, Response, Uri, Version, header};
+use http::{HeaderValue, Request, Response, Uri, Version, header};
 use hyper::body::Incoming;
 use hyper::client::conn::http2::{self, SendRequest};
 use hyper::rt::Executor;
@@ -74,11 +74,16 @@ pub(crate) async fn send(
     let service = &journey.service.config.name;
     reachable(&worker.picture(), site, service)?;
     let safe = call.head.method.is_safe();
+    let homes = journey.service.homes.as_ref();
+    let mints = homes.filter(|homes| homes.mints(&call.head));
     let (request, feed) = forwarded(journey, site, call);
     journey.service.counters.forwarded();
     let sent = worker.peers.send(site, request);
     match worker.sweep.within(&journey.patience, sent).await {
         Some(Ok(response)) => {
+            if let Some(homes) = mints {
+                homes.minted(site, response.headers(), Instant::now());
+            }
             let mut response = response.map(Body::Incoming);
             if let Some(feed) = feed {
                 response.extensions_mut().insert(feed);
@@ -167,6 +172,13 @@ fn forwarded(journey: &Journey<'_>, site: &SiteName, call: Call) -> (Request<Bod
     let out = &mut head.headers;
     out.append(header::VIA, worker.stamps.via.clone());
     out.insert(headers::ENVELOPE, envelope.to_header());
+    let now = Instant::now();
+    let told = worker.homes.iter().flat_map(|homes| homes.told(out, now));
+    let told: Vec<String> = told.collect();
+    if !told.is_empty() {
+        let told = HeaderValue::try_from(told.join(";")).expect("names fit a header");
+        out.insert(headers::HOMES, told);
+    }
     if let Some(trail) = trail {
         out.insert(headers::SCOPE, trail.scope.clone());
     }

@@ -21,6 +21,7 @@ use crate::carrier::Carrier;
 use crate::config::{ProxyConfig, Rule, ServiceConfig};
 use crate::correlation::Correlation;
 use crate::headers::Stamps;
+use crate::home::Homes;
 use crate::listen;
 use crate::metrics::{Metrics, ServiceCounters};
 use crate::peer::Peers;
@@ -89,6 +90,7 @@ impl Proxy {
         let metrics = Metrics::new(names, threads);
         let correlation = Arc::new(Correlation::new());
         let open = Arc::new(AtomicUsize::new(0));
+        let homes = homes(&config);
         let mut handles = Vec::new();
         let mut services: Vec<_> = sockets.services.into_iter().map(Vec::into_iter).collect();
         for (index, mesh) in sockets.mesh.into_iter().enumerate() {
@@ -97,6 +99,7 @@ impl Proxy {
                 config: config.clone(),
                 links: links.clone(),
                 correlation: correlation.clone(),
+                homes: homes.clone(),
                 metrics: metrics.clone(),
                 stop: stop.clone(),
                 open: open.clone(),
@@ -129,12 +132,22 @@ impl Proxy {
     }
 }
 
+fn homes(config: &ProxyConfig) -> Vec<Arc<Homes>> {
+    let homes = |service: &ServiceConfig| {
+        let rules = service.home.clone()?;
+        let homes = Homes::new(service.name.clone(), config.here.clone(), rules);
+        Some(Arc::new(homes))
+    };
+    config.services.iter().filter_map(homes).collect()
+}
+
 /// What a thread is started with.
 struct Seed {
     index: usize,
     config: Arc<ProxyConfig>,
     links: Links,
     correlation: Arc<Correlation>,
+    homes: Vec<Arc<Homes>>,
     metrics: Metrics,
     stop: watch::Receiver<bool>,
     open: Arc<AtomicUsize>,
@@ -163,6 +176,7 @@ impl Seed {
             Rc::new(Service::new(
                 config,
                 &self.config.rules,
+                &self.homes,
                 self.metrics.of(place, self.index),
             ))
         };
@@ -171,6 +185,7 @@ impl Seed {
             stamps: Stamps::new(&self.config.here),
             access_log: self.config.access_log,
             correlation: self.correlation,
+            homes: self.homes.clone(),
             peers: Peers::new(self.links.dialer),
             acceptor: self.links.acceptor,
             services: self
@@ -224,6 +239,8 @@ pub(crate) struct Worker {
     pub(crate) stamps: Stamps,
     pub(crate) access_log: bool,
     pub(crate) correlation: Arc<Correlation>,
+    /// One for each service whose values have homes.
+    pub(crate) homes: Vec<Arc<Homes>>,
     pub(crate) peers: Peers,
     pub(crate) acceptor: MeshAcceptor,
     pub(crate) sweep: Sweep,
@@ -282,6 +299,8 @@ pub(crate) struct Service {
     pub(crate) rules: Vec<Rule>,
     /// How the scope of a workflow reaches this listener: through any service of the site.
     pub(crate) carriers_in: Vec<Carrier>,
+    /// Where this service's values are good.
+    pub(crate) homes: Option<Arc<Homes>>,
 }
 
 /// The part of a service's configuration that requests look at.
@@ -294,7 +313,12 @@ pub(crate) struct Settings {
 }
 
 impl Service {
-    fn new(config: &ServiceConfig, rules: &[Rule], counters: Arc<ServiceCounters>) -> Service {
+    fn new(
+        config: &ServiceConfig,
+        rules: &[Rule],
+        homes: &[Arc<Homes>],
+        counters: Arc<ServiceCounters>,
+    ) -> Service {
         let concerns = |rule: &&Rule| {
             rule.matches
                 .service
@@ -315,6 +339,7 @@ impl Service {
             tls: config.tls.clone().map(TlsAcceptor::from),
             rules: rules.iter().filter(concerns).cloned().collect(),
             carriers_in: config.carriers_in.clone(),
+            homes: homes.iter().find(|h| h.service == config.name).cloned(),
         }
     }
 }

@@ -203,6 +203,7 @@ async fn proxy_config(config: Config) -> ProxyConfig {
             carriers_in: carriers_in.clone(),
             deadline: service.deadline,
             no_room: service.no_room,
+            home: service.home,
         });
     }
     look_first(&services).await;

@@ -296,6 +296,11 @@ mod tests {
             ("\"GET\"", "\"G E T\"", "rule[0].match"),
             ("[mesh]", "threads = 0\n        [mesh]", "threads"),
             ("aliases", "alias", "alias"),
+            (
+                "deadline = \"5s\"",
+                "home = { trust = [] }",
+                "service.image.home",
+            ),
         ];
         for (from, to, key) in cases {
             let fault = fault(from, to);

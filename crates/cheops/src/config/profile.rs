@@ -5,7 +5,20 @@ use std::path::Path;
 use anyhow::{Context, anyhow, bail};
 use cheops_model::Profile;
 
-const SHIPPED: &[(&str, &str)] = &[("rest", include_str!("../../../../profiles/rest.toml"))];
+macro_rules! shipped {
+    ($($name:literal),*) => {
+        &[$(($name, include_str!(concat!("../../../../profiles/", $name, ".toml")))),*]
+    };
+}
+
+const SHIPPED: &[(&str, &str)] = shipped![
+    "rest",
+    "openstack-identity",
+    "openstack-image",
+    "openstack-compute",
+    "openstack-network",
+    "openstack-placement"
+];
 
 /// The profile of that name, or in that file.
 pub(super) fn load(name: &str) -> anyhow::Result<Profile> {

@@ -60,6 +60,13 @@ pub(super) struct RawService {
     pub(super) version: Option<String>,
     #[serde(default)]
     pub(super) default: RawDefault,
+    pub(super) home: Option<RawHome>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct RawHome {
+    pub(super) trust: Vec<String>,
 }
 
 #[derive(Deserialize)]

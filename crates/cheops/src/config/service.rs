@@ -8,12 +8,12 @@ use std::time::Duration;
 use anyhow::{Context, anyhow, bail};
 use cheops_engine::identity::listener_tls;
 use cheops_model::duration::parse_duration;
-use cheops_model::{Guarantee, ServiceName};
-use cheops_proxy::Carrier;
-use http::{StatusCode, Uri};
+use cheops_model::{Guarantee, Home, ServiceName};
+use cheops_proxy::{Carrier, HomeRules, Naming};
+use http::{HeaderName, Method, StatusCode, Uri};
 
-use super::raw::{OneOrMore, RawDefault, RawService};
-use super::{address, profile};
+use super::raw::{OneOrMore, RawDefault, RawHome, RawService};
+use super::{address, profile, site};
 
 /// What the agent relies on of one service.
 pub(crate) struct ServiceSettings {
@@ -29,6 +29,7 @@ pub(crate) struct ServiceSettings {
     pub(crate) no_room: Vec<StatusCode>,
     pub(crate) health: Option<String>,
     pub(crate) version: Option<String>,
+    pub(crate) home: Option<HomeRules>,
 }
 
 /// Where the service itself is.
@@ -68,6 +69,9 @@ pub(super) fn check(name: &str, raw: RawService) -> anyhow::Result<ServiceSettin
         .tls
         .map(|raw| listener_tls(Path::new(&raw.cert), Path::new(&raw.key)))
         .transpose();
+    let said = profile.home.map(|said| home_rules(&said)).transpose();
+    let said = said.with_context(|| key("profile"))?;
+    let home = raw.home.map(|raw| home(raw, said)).transpose();
     Ok(ServiceSettings {
         name: service(name).context("key `service`")?,
         aliases: aliases.with_context(|| key("aliases"))?,
@@ -81,6 +85,43 @@ pub(super) fn check(name: &str, raw: RawService) -> anyhow::Result<ServiceSettin
         no_room: no_room.with_context(|| key("profile"))?,
         health: raw.health,
         version: raw.version,
+        home: home.with_context(|| key("home"))?,
+    })
+}
+
+fn home(raw: RawHome, said: Option<HomeRules>) -> anyhow::Result<HomeRules> {
+    let Some(rules) = said else {
+        bail!("its profile names no value that has a home");
+    };
+    let trust = raw.trust.iter().map(|name| site(name, "trust"));
+    Ok(HomeRules {
+        trust: trust.collect::<anyhow::Result<_>>()?,
+        ..rules
+    })
+}
+
+fn home_rules(said: &Home) -> anyhow::Result<HomeRules> {
+    let header = |name: &String| -> anyhow::Result<HeaderName> {
+        name.parse().with_context(|| format!("`home`: {name:?}"))
+    };
+    let naming = |said: &cheops_model::Naming| -> anyhow::Result<Naming> {
+        let methods = said.methods.iter().map(|name| name.parse::<Method>());
+        Ok(Naming {
+            methods: methods.collect::<Result<_, _>>().context("`home`")?,
+            path: said.path.clone(),
+            header: header(&said.header)?,
+        })
+    };
+    Ok(HomeRules {
+        minted: naming(&said.minted)?,
+        shown: said
+            .shown
+            .iter()
+            .map(header)
+            .collect::<anyhow::Result<_>>()?,
+        asked: naming(&said.asked)?,
+        replace: header(&said.replace)?,
+        trust: Vec::new(),
     })
 }
 
