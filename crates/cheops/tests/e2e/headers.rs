@@ -34,7 +34,7 @@ async fn host_passes_and_via_and_forwarded_are_added() {
         let number = target[4..].parse().unwrap();
         let got = last_seen(&mesh, number, path).await;
         assert_eq!(got["host"], "cloud.example:8080");
-        assert_eq!(got["forwarded"], "for=127.0.0.1");
+        assert_eq!(got["forwarded"], "for=127.0.0.1;proto=http");
         assert_eq!(got["via"], there);
         assert_untouched(&got);
     }
