@@ -8,6 +8,7 @@ use cheops_model::SiteName;
 use cheops_scope::{ErrorKind, ScopeError, Span};
 use http::request::Parts;
 use http::{HeaderMap, HeaderValue, Method, Request, Response, header};
+use http_body_util::BodyExt;
 use hyper::body::Incoming;
 
 use crate::body::{Answer, Body};
@@ -80,13 +81,14 @@ async fn answer(
     if head.uri.path().starts_with("/.cheops/") {
         return own::answer(worker, &head);
     }
-    if head.method == Method::CONNECT {
-        let detail = "an agent forwards to registered services only, never to an address";
-        return Err(Problem::ForbiddenByPolicy(detail.to_owned()));
-    }
     let wish = Wish::take(&mut head);
-    let own = take_scope(service, &mut head.headers)?;
-    let scoped = scope_of(worker, service, &head, own)?;
+    let scoped = match read_scope(worker, service, &mut head) {
+        Ok(scoped) => scoped,
+        Err(problem) => {
+            skip(worker, body).await;
+            return Err(problem);
+        }
+    };
     headers::clean(&mut head.headers);
     head.headers
         .append(header::FORWARDED, connection.forwarded.clone());
@@ -140,6 +142,38 @@ fn home_of<'a>(
     let bound = scoped.is_some_and(|(decision, _)| !decision.unbound);
     let sent = (!bound).then(|| homes.send_home(head, Instant::now()))?;
     sent.map(|sent| (homes, sent))
+}
+
+/// Reads what is left of a refused request, if it is not long and comes soon: a connection whose
+/// request was not read to its end cannot be used again.
+async fn skip(worker: &Worker, mut body: Incoming) {
+    let patience = Patience {
+        pulse: Pulse::new(Instant::now()),
+        limit: limits::SKIP_TIME_MAX,
+    };
+    let reading = async {
+        let mut bytes = 0;
+        while let Some(Ok(frame)) = body.frame().await {
+            bytes += frame.data_ref().map_or(0, |piece| piece.len());
+            if bytes > limits::SKIP_BYTES_MAX {
+                return;
+            }
+        }
+    };
+    let _ = worker.sweep.within(&patience, reading).await;
+}
+
+fn read_scope(
+    worker: &Worker,
+    service: &Service,
+    head: &mut Parts,
+) -> Result<Option<(Rc<Decision>, Trail)>, Problem> {
+    if head.method == Method::CONNECT {
+        let detail = "an agent forwards to registered services only, never to an address";
+        return Err(Problem::ForbiddenByPolicy(detail.to_owned()));
+    }
+    let own = take_scope(service, &mut head.headers)?;
+    scope_of(worker, service, head, own)
 }
 
 /// The scope of a request: its own, the one its workflow came with, or the site's rule.

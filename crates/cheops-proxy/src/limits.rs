@@ -40,6 +40,12 @@ pub const CONNECT_TIME_MAX: Duration = Duration::from_secs(2);
 /// How long a client may ask nothing, the time it takes to send the head of a request included.
 pub const IDLE_TIME_MAX: Duration = Duration::from_secs(60);
 
+/// How much of a refused request's body is read, and for how long, so that its connection can be
+/// used again; a longer or slower one costs the connection.
+pub const SKIP_BYTES_MAX: usize = 64 * 1024;
+/// See [`SKIP_BYTES_MAX`].
+pub const SKIP_TIME_MAX: Duration = Duration::from_secs(1);
+
 /// Bytes of a request's head; more is answered 431.
 pub const HEAD_BYTES_MAX: usize = 64 * 1024;
 

@@ -55,6 +55,13 @@ async fn a_write_under_way_when_the_other_agent_is_killed_is_504() {
 #[tokio::test]
 async fn an_agent_started_again_with_no_peer_in_reach_still_knows_the_sites() {
     let mut mesh = Setup::of(3).start().await;
+    // What sites say is saved beside what is going on, not before.
+    let saved = mesh.path().join("data-site1").join("sites.json");
+    eventually("both are saved", async || {
+        let text = std::fs::read_to_string(&saved).unwrap_or_default();
+        (text.matches("\"number\"").count() >= 2).then_some(())
+    })
+    .await;
     for site in [1, 2, 3] {
         mesh.take_agent(site).kill().await;
     }

@@ -54,7 +54,8 @@ async fn a_web_socket_passes_to_the_service_here_and_at_another_site() {
 
 #[tokio::test]
 async fn a_service_that_does_not_agree_answers_as_it_likes() {
-    let refusing = Stub::saying("HTTP/1.1 426 No\r\nContent-Length: 2\r\n\r\nno").await;
+    let refusing =
+        Stub::saying("HTTP/1.1 426 No\r\nConnection: close\r\nContent-Length: 2\r\n\r\nno").await;
     let mesh = Setup::of(2).image_at(2, refusing.address).start().await;
     let (status, _) = ask(mesh.site(1).image, Some("image: site2")).await;
     assert_eq!(status, 426);
