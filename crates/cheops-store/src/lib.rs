@@ -8,6 +8,7 @@
 
 mod batch;
 mod error;
+mod files;
 mod incarnation;
 mod key;
 pub mod limits;
@@ -15,6 +16,7 @@ pub mod memory;
 mod paging;
 pub mod record;
 mod seal;
+pub mod sqlite;
 mod store;
 mod table;
 

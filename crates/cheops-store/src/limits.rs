@@ -62,3 +62,9 @@ pub const BUSY_DEADLINE: Duration = Duration::from_secs(5);
 /// How far the marker beside the database may lag behind it: a copy younger than this, put in the
 /// place of the database by hand, is not noticed. Shorter costs syncs.
 pub const MARK_INTERVAL: Duration = Duration::from_secs(1);
+
+/// Prepared statements kept by each connection: all that this crate has, with room.
+pub(crate) const STATEMENTS_MAX: usize = 64;
+
+/// What one connection keeps of the database in memory, in KiB.
+pub(crate) const CACHE_KIB: i64 = 8 << 10;

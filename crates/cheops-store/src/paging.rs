@@ -29,6 +29,11 @@ impl Paging {
         &self.range
     }
 
+    /// How many entries to look at: one more than fits tells whether there is a next page.
+    pub(crate) fn looked_at_max(&self) -> usize {
+        self.limit + 1
+    }
+
     pub(crate) fn is_full(&self) -> bool {
         self.entries.len() >= self.limit || self.bytes >= PAGE_BYTES_MAX
     }
