@@ -7,8 +7,9 @@ use crate::{Batch, Incarnation, StoreError, Table};
 
 /// What is called once a batch has been stored, or has not.
 ///
-/// It runs on the store's own thread while others wait: it hands the news on and returns. Dropped
-/// without a call, it says that the store has ended and the outcome is not known.
+/// It runs on the store's own thread while others wait: it hands the news on and returns, and does
+/// not call the store, which would wait for itself. Dropped without a call, it says that the store
+/// has ended and the outcome is not known.
 pub type Done = Box<dyn FnOnce(Result<(), StoreError>) + Send>;
 
 /// Durable, ordered bytes. Calls block; the engine keeps them off its own threads.

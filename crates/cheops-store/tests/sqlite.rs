@@ -9,6 +9,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::sync::mpsc;
 
+use cheops_store::limits::QUARANTINE_MAX;
 use cheops_store::sqlite::{SqliteStore, restore};
 use cheops_store::{Batch, Opening, Store, StoreError, Table};
 use common::puts;
@@ -299,4 +300,29 @@ fn what_was_submitted_before_closing_is_stored() {
     drop(store);
     let store = fill(folder.path(), 0);
     assert!((0..100u8).all(|n| get(&store, &[n]).is_some()));
+}
+
+#[test]
+fn too_many_damaged_records_are_a_dying_disk() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = fill(folder.path(), 0);
+    let keys: Vec<_> = (0..=QUARANTINE_MAX as u16).map(u16::to_be_bytes).collect();
+    let mut many = Batch::new();
+    for key in &keys {
+        many.put(Table::Log, key.as_slice(), b"v").unwrap();
+    }
+    store.commit(many).unwrap();
+    let behind = rusqlite::Connection::open(folder.path().join("store.db")).unwrap();
+    behind.execute("UPDATE log SET value = x'00'", ()).unwrap();
+    let (last, most) = keys.split_last().unwrap();
+    for key in most {
+        store.quarantine(Table::Log, key).unwrap();
+    }
+    assert_eq!(store.quarantined().unwrap().len(), QUARANTINE_MAX);
+    store.commit(puts(&[(b"still", b"v")])).unwrap();
+    assert_unusable(store.quarantine(Table::Log, last), "the disk is failing");
+    assert_unusable(
+        store.commit(puts(&[(b"over", b"v")])),
+        "the disk is failing",
+    );
 }

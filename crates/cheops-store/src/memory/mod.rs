@@ -107,7 +107,7 @@ impl MemoryStore {
 
 impl Store for MemoryStore {
     fn submit(&self, batch: Batch, done: Done) {
-        // The lock is gone when `done` runs: it may come back here.
+        // The lock is gone when `done` runs.
         let stored = self.alive().and_then(|mut disk| disk.commit(&batch));
         done(stored);
     }

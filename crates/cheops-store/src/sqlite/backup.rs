@@ -14,20 +14,18 @@ use crate::files;
 
 /// Writes one moment of `database` to `to`: aside first, synced, then named.
 pub(super) fn backup(database: &Path, to: &Path) -> Result<(), StoreError> {
-    let taken = || io::Error::new(io::ErrorKind::AlreadyExists, to.display().to_string());
-    if to.exists() {
-        return Err(StoreError::Io(taken()));
-    }
     let aside = files::name_aside(to);
-    let copied = copy_moment(database, &aside).and_then(|()| {
-        let named = sync(&aside).and_then(|()| fs::rename(&aside, to));
-        let named = named.and_then(|()| files::sync_folder_of(to));
-        named.map_err(|fault| file_reaction(fault, 0))
-    });
-    if copied.is_err() {
-        let _ = fs::remove_file(&aside);
-    }
-    copied
+    let copied = copy_moment(database, &aside);
+    let named = copied.and_then(|()| name(&aside, to).map_err(|fault| file_reaction(fault, 0)));
+    let _ = fs::remove_file(&aside);
+    named
+}
+
+fn name(aside: &Path, to: &Path) -> io::Result<()> {
+    File::open(aside)?.sync_all()?;
+    // A hard link, unlike a rename, refuses a name that is taken.
+    fs::hard_link(aside, to)?;
+    files::sync_folder_of(to)
 }
 
 fn copy_moment(database: &Path, aside: &Path) -> Result<(), StoreError> {
@@ -73,9 +71,11 @@ fn check(backup: &Path) -> Result<(), StoreError> {
 
 fn put_back(folder: &Folder, backup: &Path) -> io::Result<Option<PathBuf>> {
     let aside = files::name_aside(&folder.database());
-    let mut copy = files::open_private(&aside)?;
-    io::copy(&mut File::open(backup)?, &mut copy)?;
-    copy.sync_all()?;
+    if let Err(fault) = copy(backup, &aside) {
+        // No half copy stays behind on a disk that may be full.
+        let _ = fs::remove_file(&aside);
+        return Err(fault);
+    }
     // From here until it is removed, nobody opens the store.
     files::replace(&folder.restoring(), |_| Ok(Vec::new()))?;
     let kept = keep_old(folder)?;
@@ -107,6 +107,8 @@ fn keep_old(folder: &Folder) -> io::Result<Option<PathBuf>> {
     Ok(Some(kept))
 }
 
-fn sync(path: &Path) -> io::Result<()> {
-    File::open(path)?.sync_all()
+fn copy(backup: &Path, aside: &Path) -> io::Result<()> {
+    let mut copy = files::open_private(aside)?;
+    io::copy(&mut File::open(backup)?, &mut copy)?;
+    copy.sync_all()
 }
