@@ -64,6 +64,7 @@ impl SqliteStore {
         refuse_half_a_store(&folder)?;
         let mut connection = connect(&database)?;
         let created = create_if_empty(&mut connection)?;
+        // The name of the database is safe before a marker vouches for it.
         files::sync_folder(&folder.path).map_err(|fault| file_reaction(fault, 0))?;
         carry_over(&connection)?;
 
