@@ -6,6 +6,8 @@
 
 mod disk;
 mod frame;
+#[cfg(test)]
+mod tests;
 
 use std::sync::{Arc, Mutex, MutexGuard};
 
