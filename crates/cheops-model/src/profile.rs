@@ -30,6 +30,9 @@ pub struct Home {
     pub asked: Naming,
     /// The header that is replaced by the value itself in what is asked at its home.
     pub replace: String,
+    /// What whoever asks is told in place of a 401 of the home. That one speaks of the value; here it
+    /// would speak of the asker's own credentials, which were not sent.
+    pub refused: u16,
 }
 
 /// Some requests, and a header that names a value.

@@ -113,8 +113,8 @@ async fn answer(
     let mut response = match (home, bound) {
         (Some((homes, sent)), _) => {
             let to_home = Route::Site(sent.home.clone());
-            let response = journey.take(&to_home, call).await?;
-            homes.answered(&sent, response.status());
+            let mut response = journey.take(&to_home, call).await?;
+            homes.answered(&sent, &mut response);
             response
         }
         (None, Some(decision)) => journey.take(&decision.route, call).await?,

@@ -49,7 +49,7 @@ pub(crate) async fn run(
     let request = Request::from_parts(call.head, call.body);
     let failed = |detail| Problem::ServiceFailed {
         site: worker.here.clone(),
-        detail,
+        detail: format!("{} of {}: {detail}", service.config.name, worker.here),
     };
     let unknown = |detail| Problem::OutcomeUnknown {
         site: worker.here.clone(),

@@ -19,7 +19,7 @@ use std::time::Instant;
 
 use cheops_model::{ServiceName, SiteName};
 use http::request::Parts;
-use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode};
+use http::{HeaderMap, HeaderName, HeaderValue, Method, Response, StatusCode, header};
 
 use crate::limits;
 
@@ -34,6 +34,8 @@ pub struct HomeRules {
     pub asked: Naming,
     /// The header that is replaced by the value itself in what is asked at its home.
     pub replace: HeaderName,
+    /// What stands for a 401 of the home towards whoever asked.
+    pub refused: StatusCode,
     /// The sites whose word on their values counts here.
     pub trust: Vec<SiteName>,
 }
@@ -121,12 +123,22 @@ impl Homes {
         Some(Sent { home, print })
     }
 
-    /// Learns from what the home answered: one that does not know the value is not its home.
-    pub(crate) fn answered(&self, sent: &Sent, status: StatusCode) {
-        let refused = matches!(status, StatusCode::UNAUTHORIZED | StatusCode::NOT_FOUND);
+    /// Learns from what the home answered, and puts it in terms of the asker.
+    pub(crate) fn answered<B>(&self, sent: &Sent, answer: &mut Response<B>) {
+        let unauthorized = answer.status() == StatusCode::UNAUTHORIZED;
+        if unauthorized || answer.status() == StatusCode::NOT_FOUND {
+            self.forget(sent);
+        }
+        if unauthorized {
+            *answer.status_mut() = self.rules.refused;
+            answer.headers_mut().remove(header::WWW_AUTHENTICATE);
+        }
+    }
+
+    /// A site that does not know the value is not its home.
+    fn forget(&self, sent: &Sent) {
         let mut tables = self.tables();
-        let table = tables.iter_mut().find(|(site, _)| *site == sent.home);
-        if let Some((_, table)) = table.filter(|_| refused) {
+        if let Some((_, table)) = tables.iter_mut().find(|(site, _)| *site == sent.home) {
             // Its place in the order is dropped when its turn comes.
             table.seen.remove(&sent.print);
         }
@@ -252,6 +264,7 @@ mod tests {
             ],
             asked: naming(Method::GET),
             replace: HeaderName::from_static("x-auth"),
+            refused: StatusCode::NOT_FOUND,
             trust: trust.iter().map(|name| site(name)).collect(),
         };
         Homes::new("identity".parse().unwrap(), site(here), rules)
@@ -338,10 +351,14 @@ mod tests {
         let now = Instant::now();
         homes.learn(&site("a"), None, &headers(&[("x-auth", "t")]), now);
         let sent = homes.send_home(&mut check_of("t"), now).unwrap();
-        homes.answered(&sent, StatusCode::SERVICE_UNAVAILABLE);
-        assert_eq!(home_of(&homes, "t"), Some(site("a")));
-        homes.answered(&sent, StatusCode::NOT_FOUND);
-        assert_eq!(home_of(&homes, "t"), None);
+        // Whoever asks is not told that its own credentials are no good: they were not sent.
+        let answers = [(503, 503, Some(site("a"))), (401, 404, None)];
+        for (status, told, home) in answers {
+            let mut answer = Response::builder().status(status).body(()).unwrap();
+            homes.answered(&sent, &mut answer);
+            assert_eq!(answer.status().as_u16(), told);
+            assert_eq!(home_of(&homes, "t"), home);
+        }
         homes.learn(&site("a"), None, &headers(&[("x-auth", "t")]), now);
         assert_eq!(home_of(&homes, "t"), Some(site("a")));
     }

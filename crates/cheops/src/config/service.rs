@@ -121,6 +121,7 @@ fn home_rules(said: &Home) -> anyhow::Result<HomeRules> {
             .collect::<anyhow::Result<_>>()?,
         asked: naming(&said.asked)?,
         replace: header(&said.replace)?,
+        refused: StatusCode::from_u16(said.refused).context("`home.refused`")?,
         trust: Vec::new(),
     })
 }
