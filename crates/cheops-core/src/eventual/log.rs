@@ -22,7 +22,8 @@ pub enum Body {
 }
 
 impl Body {
-    pub(crate) fn operation(&self) -> OperationId {
+    /// Which operation it is about.
+    pub fn operation(&self) -> OperationId {
         match self {
             Body::Run(op) | Body::Park(op) => op.id,
             Body::Void(id) => *id,

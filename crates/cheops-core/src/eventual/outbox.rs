@@ -10,7 +10,7 @@ use super::replicant::Replicant;
 use super::shared::{Asker, OutboxRecord, Shared, Timer, Waiter};
 use super::site::Site;
 use crate::ids::{Epoch, OperationId};
-use crate::limits::{LOG_ENTRIES_MAX, OUTBOX_MAX, PENDING_MAX, RESEND_MS};
+use crate::limits::{OUTBOX_MAX, PENDING_MAX, RESEND_MS};
 use crate::operation::{Answer, Kind, Mode, Operation, Problem, Submission};
 use crate::output::{ClientId, Output};
 use crate::record::{Table, encode, key_of};
@@ -201,11 +201,6 @@ impl Replicant {
             Kind::Create | Kind::Delete => Stage::Queued,
             Kind::Action => ran,
         }
-    }
-
-    /// True if the log is too long to be kept for a site that is away.
-    pub(super) fn is_overlong(&self) -> bool {
-        self.log.len() > LOG_ENTRIES_MAX
     }
 
     /// Epoch of whoever leads, for those who ask.

@@ -40,9 +40,7 @@ impl Site {
     /// A request that is answered as soon as it is safe on the disk of an involved site.
     fn take(&mut self, asker: Asker, submission: Submission, out: &mut Output) {
         let op = &submission.op;
-        let involved = self.replicants.get(&op.replicant).is_some()
-            || (op.kind == Kind::Create && submission.sites.contains(&self.shared.me));
-        if !involved {
+        if !self.is_involved(&submission) {
             return self.accept(asker, submission, None, out);
         }
         let waiter = Waiter { asker, attempt: submission.attempt, deadline_ms: self.shared.now_ms };
@@ -58,6 +56,12 @@ impl Site {
             self.shared.keep_in_outbox(OutboxRecord { submission, fork: None }, out);
         }
         self.shared.tell(id, waiter, Answer::Accepted, out);
+    }
+
+    fn is_involved(&self, submission: &Submission) -> bool {
+        let op = &submission.op;
+        self.replicants.contains_key(&op.replicant)
+            || (op.kind == Kind::Create && submission.sites.contains(&self.shared.me))
     }
 
     fn is_known(&self, submission: &Submission) -> bool {
@@ -90,7 +94,8 @@ impl Site {
         if self.shared.answers.get(&id).is_some_and(|(record, _)| voided(&record.voided)) {
             return self.shared.tell(id, waiter, Answer::Unavailable(Problem::TooLate), out);
         }
-        if submission.mode == Mode::Async && matches!(waiter.asker, Asker::Peer(_)) && epoch.is_none() {
+        let entrusted = submission.mode == Mode::Async && matches!(waiter.asker, Asker::Peer(_)) && epoch.is_none();
+        if entrusted && self.is_involved(&submission) {
             return self.take(waiter.asker, submission, out);
         }
         let me = self.shared.me.clone();

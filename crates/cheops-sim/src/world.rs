@@ -1,0 +1,421 @@
+//! A world in a box: sites, network, disks, clocks, services, clients; everything follows from the seed.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use cheops_core::eventual::{Bug, Repair, Tuning};
+use cheops_core::{
+    Call, CallId, ClientId, Effect, Envelope, Event, MeshKey, Now, OperationId, Outcome, Output, ReplicantId, Site,
+    Submission,
+};
+use cheops_model::SiteName;
+
+use crate::disk::Disk;
+use crate::history::{Chain, History};
+use crate::network::Network;
+use crate::rng::Rng;
+use crate::service::Service;
+use crate::settings::Settings;
+
+/// A site with everything around it.
+pub struct Host {
+    /// Its name.
+    pub name: SiteName,
+    /// Its agent; none while it is stopped.
+    pub core: Option<Site>,
+    /// Its disk.
+    pub disk: Disk,
+    /// Its service.
+    pub service: Service,
+    /// Counts runs, so that nothing meant for an earlier one is heard.
+    pub run: u64,
+    /// Of the disk.
+    pub incarnation: u64,
+    /// Its clock, ahead of the world's.
+    pub ahead_ms: u64,
+    /// Runs that many thousandths fast.
+    pub fast: u64,
+    /// Older contents of its disk.
+    pub backup: Option<Backup>,
+}
+
+/// A disk as it once was.
+pub struct Backup {
+    /// When.
+    pub at_ms: u64,
+    /// What.
+    pub disk: Disk,
+    /// What the history knew of it.
+    pub chains: BTreeMap<ReplicantId, Chain>,
+}
+
+/// What waits to happen.
+#[allow(missing_docs)]
+pub enum Happening {
+    /// A message arrives.
+    Deliver { to: usize, from: usize, envelope: Envelope },
+    /// A timer.
+    Wake { host: usize, run: u64 },
+    /// A call reaches a service.
+    Arrive { host: usize, run: u64, id: CallId, replicant: ReplicantId, call: Call },
+    /// Its answer reaches the agent.
+    Return { host: usize, run: u64, id: CallId, outcome: Outcome },
+    /// A client does something.
+    Client,
+    /// A client asks again.
+    Retry { op: OperationId },
+    /// Something breaks or is mended.
+    Fault,
+    /// A stopped agent starts.
+    Start { host: usize },
+    /// A person looks after things.
+    Operator,
+}
+
+/// What was counted on the way.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Counts {
+    /// Things that happened.
+    pub events: u64,
+    /// Simulated time.
+    pub ms: u64,
+    /// Faults of all kinds.
+    pub faults: u64,
+    /// Agents that stopped.
+    pub crashes: u64,
+    /// Disks put back.
+    pub restores: u64,
+    /// Messages lost, repeated or late.
+    pub mishaps: u64,
+    /// Calls of a service that went wrong.
+    pub failures: u64,
+    /// Requests of clients, with retries.
+    pub tries: u64,
+    /// Laws checked.
+    pub laws: u64,
+}
+
+/// Everything.
+pub struct World {
+    /// What was drawn for this seed.
+    pub settings: Settings,
+    /// Chance.
+    pub rng: Rng,
+    /// Time.
+    pub now_ms: u64,
+    /// All sites.
+    pub hosts: Vec<Host>,
+    /// Between them.
+    pub network: Network,
+    /// What was seen.
+    pub history: History,
+    /// Who waits for which answer: operation and number of the try.
+    pub asking: BTreeMap<ClientId, (OperationId, usize)>,
+    /// For the summary.
+    pub counts: Counts,
+    /// False once faults are off.
+    pub hostile: bool,
+    /// What is told, if somebody listens.
+    pub trace: Option<Vec<String>>,
+    key: MeshKey,
+    bug: Option<Bug>,
+    queue: BTreeMap<(u64, u64), Happening>,
+    next: u64,
+    next_client: u64,
+}
+
+impl World {
+    /// The world of a seed, before anything has happened.
+    pub fn new(seed: u64, bug: Option<Bug>, trace: bool) -> World {
+        let mut rng = Rng::new(seed);
+        let settings = Settings::draw(&mut rng);
+        let network = Network::new(settings.sites);
+        let mut world = World {
+            rng,
+            now_ms: 1_000,
+            hosts: Vec::new(),
+            network,
+            history: History::default(),
+            asking: BTreeMap::new(),
+            counts: Counts::default(),
+            hostile: true,
+            trace: trace.then(Vec::new),
+            key: MeshKey::new([7; 32]),
+            bug,
+            queue: BTreeMap::new(),
+            next: 0,
+            next_client: 0,
+            settings,
+        };
+        for index in 0..world.settings.sites {
+            let host = world.new_host(index);
+            world.hosts.push(host);
+        }
+        for host in 0..world.hosts.len() {
+            world.start(host);
+        }
+        world
+    }
+
+    fn new_host(&mut self, index: usize) -> Host {
+        let mut service = Service::default();
+        service.numbers = self.rng.chance(400_000);
+        if self.settings.picky && index == self.settings.sites - 1 {
+            service.picky = Some("picky".into());
+        }
+        service.populate(&mut self.rng);
+        Host {
+            name: SiteName::new(&format!("site{}", index + 1)).expect("it is a name"),
+            core: None,
+            disk: Disk::default(),
+            service,
+            run: 0,
+            incarnation: 1,
+            ahead_ms: self.rng.between(0, 100_000),
+            fast: self.rng.between(0, 50),
+            backup: None,
+        }
+    }
+
+    /// Tells what happens, if somebody listens.
+    pub fn tell(&mut self, what: impl FnOnce(&World) -> String) {
+        if self.trace.is_some() {
+            let line = format!("{:>8} ms  {}", self.now_ms, what(self));
+            self.trace.as_mut().expect("somebody listens").push(line);
+        }
+    }
+
+    /// Something will happen.
+    pub fn at(&mut self, at_ms: u64, what: Happening) {
+        self.next += 1;
+        self.queue.insert((at_ms.max(self.now_ms), self.next), what);
+    }
+
+    /// Runs until then.
+    pub fn run_until(&mut self, end_ms: u64) {
+        while let Some(entry) = self.queue.first_entry() {
+            let at_ms = entry.key().0;
+            if at_ms > end_ms {
+                break;
+            }
+            let what = entry.remove();
+            self.now_ms = at_ms;
+            self.counts.events += 1;
+            self.happen(what);
+        }
+        self.now_ms = end_ms;
+        self.counts.ms = end_ms;
+    }
+
+    fn happen(&mut self, what: Happening) {
+        match what {
+            Happening::Deliver { to, from, envelope } => {
+                let from_name = self.hosts[from].name.clone();
+                self.tell(|world| {
+                    let what = envelope.message.as_ref().map_or("hello".to_string(), crate::trace::message);
+                    format!("{} ← {}: {what}", world.hosts[to].name, from_name)
+                });
+                self.step(to, Event::Message { from: from_name, envelope });
+            }
+            Happening::Wake { host, run } => {
+                if self.hosts[host].run == run {
+                    self.step(host, Event::Tick);
+                }
+            }
+            Happening::Arrive { host, run, id, replicant, call } => self.arrive(host, run, id, replicant, call),
+            Happening::Return { host, run, id, outcome } => {
+                if self.hosts[host].run == run {
+                    self.tell(|world| format!("{} service answers {id:?}: {outcome:?}", world.hosts[host].name));
+                    self.step(host, Event::Outcome { call: id, outcome });
+                }
+            }
+            Happening::Client => self.client_acts(),
+            Happening::Retry { op } => self.client_retries(op),
+            Happening::Fault => self.fault(),
+            Happening::Start { host } => self.start(host),
+            Happening::Operator => self.operator_looks(),
+        }
+    }
+
+    /// The clock of a host.
+    pub fn clock(&self, host: usize) -> Now {
+        let host = &self.hosts[host];
+        Now { monotonic_ms: host.ahead_ms + self.now_ms + self.now_ms * host.fast / 1_000 }
+    }
+
+    /// Starts an agent from its disk.
+    pub fn start(&mut self, host: usize) {
+        if self.hosts[host].core.is_some() {
+            return;
+        }
+        let now = self.clock(host);
+        let peers: Vec<SiteName> = self.hosts.iter().map(|host| host.name.clone()).collect();
+        let peers = if peers.is_empty() { Vec::new() } else { self.names(&peers) };
+        let one = &mut self.hosts[host];
+        one.run += 1;
+        let tuning = Tuning { settle_ms: 1_200, refuse_after_ms: 4_000 };
+        let mut out = Output::new();
+        let found = one.disk.read();
+        let (name, incarnation) = (one.name.clone(), one.incarnation);
+        let core =
+            Site::start_with(name, self.key.clone(), tuning, incarnation, &peers, found, now, self.bug, &mut out);
+        assert!(core.quarantined().is_empty(), "every record can be read");
+        self.hosts[host].core = Some(core);
+        self.tell(|world| format!("{} starts, incarnation {incarnation}", world.hosts[host].name));
+        self.speak(host, out);
+    }
+
+    fn names(&self, known: &[SiteName]) -> Vec<SiteName> {
+        let all = (1..=self.settings.sites).map(|number| SiteName::new(&format!("site{number}")));
+        let mut all: Vec<SiteName> = all.map(|name| name.expect("it is a name")).collect();
+        all.retain(|name| known.contains(name) || known.len() < self.settings.sites);
+        all
+    }
+
+    /// One step of an agent, with its write and what follows; it may stop at any point in between.
+    pub fn step(&mut self, host: usize, event: Event) {
+        let now = self.clock(host);
+        let Some(core) = self.hosts[host].core.as_mut() else { return };
+        let mut out = Output::new();
+        core.step(now, event, &mut out);
+        let weight = core.weight();
+        self.history.peak_weight = self.history.peak_weight.max(weight);
+        if !out.is_silent() {
+            self.speak(host, out);
+        }
+    }
+
+    /// Writes, then does what was wished; or stops before, in between or after.
+    fn speak(&mut self, host: usize, out: Output) {
+        let crash = self.hostile && self.rng.chance(self.settings.crash);
+        let point = if crash { self.rng.below(4) } else { 3 };
+        if crash && point == 0 {
+            // Before the write: what was decided never was.
+            return self.crash(host);
+        }
+        let mut changes = Vec::new();
+        let effects = out.commit(|batch| {
+            changes = batch;
+            Ok::<(), std::convert::Infallible>(())
+        });
+        let effects = effects.unwrap_or_else(|never| match never {});
+        let core = self.hosts[host].core.as_ref().expect("it has just spoken");
+        self.history.see(self.now_ms, host, &changes, |id| core.replicant(id).map(|view| view.base));
+        self.hosts[host].disk.commit(changes);
+        let count = effects.len();
+        for (done, effect) in effects.into_iter().enumerate() {
+            let stop = (point == 1 && done == 0) || (point == 2 && done == count / 2);
+            if crash && stop {
+                return self.crash(host);
+            }
+            self.effect(host, effect);
+        }
+        if crash {
+            self.crash(host);
+        }
+    }
+
+    fn effect(&mut self, host: usize, effect: Effect) {
+        match effect {
+            Effect::Send { to, envelope } => {
+                let Some(to) = self.hosts.iter().position(|host| host.name == to).or_else(|| index_of(&to)) else {
+                    return;
+                };
+                if to < self.hosts.len() {
+                    self.post(host, to, envelope);
+                }
+            }
+            Effect::Call { id, replicant, service: _, call } => {
+                self.note_call(host, replicant, &call);
+                let (at_ms, run) = (self.now_ms + self.rng.between(1, 60), self.hosts[host].run);
+                self.tell(|world| format!("{} calls {id:?}: {}", world.hosts[host].name, crate::trace::call(&call)));
+                self.at(at_ms, Happening::Arrive { host, run, id, replicant, call });
+            }
+            Effect::Answer { client, answer } => {
+                self.tell(|world| format!("{} answers {client:?}: {answer:?}", world.hosts[host].name));
+                self.client_hears(client, answer);
+            }
+            Effect::Wake { at_ms } => {
+                let here = &self.hosts[host];
+                let run = here.run;
+                // From the host's clock to the world's, never too early.
+                let elapsed = at_ms.saturating_sub(here.ahead_ms);
+                let at_ms = (elapsed * 1_000).div_ceil(1_000 + here.fast) + 1;
+                self.at(at_ms, Happening::Wake { host, run });
+            }
+        }
+    }
+
+    fn post(&mut self, from: usize, to: usize, envelope: Envelope) {
+        let (copies, mishap) = self.network.copies(from, to, self.hostile, &self.settings, &mut self.rng);
+        self.counts.mishaps += u64::from(mishap);
+        for _ in 0..copies {
+            let delay = self.network.delay_ms(self.hostile, &self.settings, &mut self.rng);
+            let what = Happening::Deliver { to, from, envelope: envelope.clone() };
+            self.at(self.now_ms + delay, what);
+        }
+    }
+
+    fn note_call(&mut self, host: usize, replicant: ReplicantId, call: &Call) {
+        let Call::Run { op, .. } = call else { return };
+        let Some(chain) = self.history.chains.get(&(host, replicant)) else { return };
+        let at = chain.iter().find(|(_, (_, body))| matches!(body, cheops_core::eventual::Body::Run(o) if o.id == op.id));
+        if let Some((index, (epoch, _))) = at {
+            self.history.called.push((host, replicant, epoch.clone(), *index));
+        }
+    }
+
+    fn arrive(&mut self, host: usize, run: u64, id: CallId, replicant: ReplicantId, call: Call) {
+        let mapped = self.mapped(host);
+        let now_ms = self.now_ms;
+        let one = &mut self.hosts[host];
+        let before = one.service.done.len();
+        let outcome = one.service.run(now_ms, replicant, &call, &mapped, &mut self.rng);
+        let done = one.service.done.len() > before;
+        self.counts.failures += u64::from(matches!(outcome, Outcome::Unknown | Outcome::NotSent));
+        if done {
+            self.tell(|world| format!("{} service did {}", world.hosts[host].name, crate::trace::call(&call)));
+        }
+        let at_ms = self.now_ms + self.rng.between(1, 60);
+        self.at(at_ms, Happening::Return { host, run, id, outcome });
+    }
+
+    fn mapped(&self, host: usize) -> BTreeSet<String> {
+        let Some(core) = &self.hosts[host].core else { return BTreeSet::new() };
+        let name = &self.hosts[host].name;
+        core.replicants().filter_map(|view| view.rows.get(name)?.local.clone()).collect()
+    }
+
+    /// Stops an agent without a word.
+    pub fn crash(&mut self, host: usize) {
+        self.tell(|world| format!("{} stops", world.hosts[host].name));
+        self.counts.crashes += 1;
+        self.counts.faults += 1;
+        self.history.disturbed.insert(host);
+        self.hosts[host].core = None;
+        self.hosts[host].run += 1;
+        let at_ms = self.now_ms + self.rng.between(10, 4_000);
+        self.at(at_ms, Happening::Start { host });
+    }
+
+    /// A fresh client for a try.
+    pub fn ask(&mut self, host: usize, op: OperationId, number: usize, submission: Submission) {
+        self.next_client += 1;
+        let client = ClientId(self.next_client);
+        self.asking.insert(client, (op, number));
+        self.counts.tries += 1;
+        self.step(host, Event::Submit { client, submission });
+    }
+
+    /// A person mends a replica.
+    pub fn repair(&mut self, host: usize, replicant: ReplicantId, how: Repair) {
+        self.tell(|world| format!("{} is told: {how:?} {replicant:?}", world.hosts[host].name));
+        if how == Repair::Retry {
+            self.history.retried.insert((host, replicant));
+        }
+        self.step(host, Event::Repair { replicant, how });
+    }
+}
+
+fn index_of(name: &SiteName) -> Option<usize> {
+    name.as_str().strip_prefix("site")?.parse::<usize>().ok()?.checked_sub(1)
+}
