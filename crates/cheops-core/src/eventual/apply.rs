@@ -149,7 +149,17 @@ impl Replicant {
         if self.record.doubt == DoubtBy::Nothing {
             return;
         }
-        let call = Call::Probe { how: self.record.doubt, fields: making.fields.clone(), op };
+        let mut fields = making.fields.clone();
+        if self.record.doubt_until > 0 {
+            // This disk does not know with what it was made: what clients never changed must be there.
+            let desired = self.log.desired(self.log.last()).fields;
+            fields = op.fields.clone();
+            fields.retain(|field, value| desired.get(field) == Some(value));
+        }
+        if fields.is_empty() && self.record.doubt == DoubtBy::Match {
+            return;
+        }
+        let call = Call::Probe { how: self.record.doubt, fields, op };
         let id = shared.call(self.record.id, &self.record.service, call, out);
         self.call = Some((id, Doing::MakeProbe));
     }
@@ -192,14 +202,16 @@ impl Replicant {
             Stage::Queued | Stage::Waiting(_) => (),
             _ => return,
         }
-        if index <= self.record.doubt_until && self.record.form == Form::Replica {
+        if index <= self.record.doubt_until {
             match (op.kind, op.repeat) {
+                (_, Repeat::Safe) | (Kind::Delete, _) => (),
+                _ if self.record.form == Form::Queue => return self.log.set_stage(index, Stage::InDoubt),
                 (Kind::Update, _) => {
                     self.record.mend = Mend::Settle;
                     return self.settle(shared, out);
                 }
                 (Kind::Action, Repeat::Never) => return self.log.set_stage(index, Stage::InDoubt),
-                (Kind::Action, Repeat::Safe) | (Kind::Create | Kind::Delete, _) => (),
+                (Kind::Create, _) => (),
             }
         }
         self.log.set_stage(index, Stage::Calling);
@@ -385,8 +397,12 @@ impl Replicant {
                 self.record.written.retain(|field, _| !unset.contains(field));
                 self.settled(upto, shared);
             }
-            Outcome::Refused { class: Refusal::Verdict, .. } => {
+            Outcome::Refused { class: Refusal::Verdict, status, .. } => {
                 self.record.mend = Mend::Skipped;
+                let next = self.row(&shared.me).applied + 1;
+                if self.log.get(next).is_some_and(|kept| kept.stage == Stage::Queued) {
+                    self.log.set_stage(next, Stage::Refused(status));
+                }
             }
             Outcome::Refused { class: Refusal::NoRoom, .. } => self.retry_ms = shared.now_ms + NO_ROOM_MS,
             Outcome::Refused { class: Refusal::NotReady, .. } | Outcome::NotSent => {
@@ -407,12 +423,12 @@ impl Replicant {
         let due: Vec<u64> =
             self.deadlines.iter().filter(|(_, at)| **at <= shared.now_ms).map(|(index, _)| *index).collect();
         for index in due {
-            self.deadlines.remove(&index);
             let Some(kept) = self.log.get(index) else { continue };
             let action = matches!(&kept.entry.body, Body::Run(op) if op.kind == Kind::Action || self.record.form == Form::Queue);
-            if action && matches!(kept.stage, Stage::Queued) {
+            if action && matches!(kept.stage, Stage::Queued | Stage::Waiting(_)) {
                 self.log.set_stage(index, Stage::Expired);
             }
+
         }
     }
 

@@ -34,6 +34,7 @@ impl Site {
 
     fn offer(&mut self, submission: Submission, out: &mut Output) {
         let (id, me) = (submission.op.replicant, self.shared.me.clone());
+        let answered = self.has_answer(submission.op.id);
         match self.replicants.get_mut(&id) {
             Some(replicant) if replicant.leads(&me) => {
                 let op = submission.op.id;
@@ -50,7 +51,7 @@ impl Site {
                     self.shared.send(&to, Message::Submit { submission, epoch: Some(epoch) }, out);
                 }
             }
-            None if submission.op.kind == Kind::Create => {
+            None if submission.op.kind == Kind::Create && !answered => {
                 let mut replicant = Replicant::conceive(&submission, id, &self.shared);
                 replicant.pending.push_back(submission);
                 self.replicants.insert(id, replicant);
@@ -61,12 +62,19 @@ impl Site {
         }
     }
 
+    fn has_answer(&self, op: OperationId) -> bool {
+        self.shared.answers.get(&op).is_some_and(|(record, _)| record.answer.is_some())
+    }
+
     fn offer_again(&mut self, op: Operation, fork: u64, out: &mut Output) {
         let (id, me) = (op.replicant, self.shared.me.clone());
         let Some(replicant) = self.replicants.get_mut(&id) else {
             return self.shared.drop_outbox(op.id, out);
         };
         let epoch = replicant.record.epoch.clone();
+        if replicant.log.find(op.id).is_some() {
+            return self.shared.drop_outbox(op.id, out);
+        }
         if replicant.leads(&me) {
             replicant.readmit(op, fork, &mut self.shared, out);
             self.shared.touched.insert(id);

@@ -57,6 +57,7 @@ impl Replicant {
 
     /// Asks those who have not answered, and takes the lead when enough have.
     pub(super) fn canvass(&mut self, shared: &mut Shared, out: &mut Output) {
+        self.watch_vacancy(shared);
         self.stand_if_needed(shared);
         let Some(candidacy) = &mut self.candidacy else { return };
         if candidacy.next_ms <= shared.now_ms {
@@ -89,15 +90,51 @@ impl Replicant {
         if self.candidacy.is_some() {
             return;
         }
-        let mine = self.record.epoch.site == shared.me;
+        let mine = self.record.epoch.site == shared.me || self.record.promised.site == shared.me;
         if self.record.recovery == Recovery::Asking && mine && self.report_ms <= shared.now_ms {
             self.report_ms = shared.now_ms + RESEND_MS.1;
             return self.stand(Quorum::All, shared);
+        }
+        if self.vacancy_ends(shared).is_some_and(|at_ms| at_ms <= shared.now_ms) {
+            self.vacant_since_ms = None;
+            return self.stand(self.usual_quorum(), shared);
         }
         let auto = self.record.handover == Handover::Auto && self.record.recovery == Recovery::Done;
         if auto && !self.leads(&shared.me) && self.log.last() > 0 && self.patience_ends(shared) <= shared.now_ms {
             self.granted_until_ms = shared.now_ms;
             self.stand(Quorum::Majority, shared);
+        }
+    }
+
+    pub(super) fn usual_quorum(&self) -> Quorum {
+        match self.record.handover {
+            Handover::ByHand => Quorum::Heard,
+            Handover::Auto => Quorum::Majority,
+        }
+    }
+
+    /// A reign was promised and has not begun: its leader-to-be tries again, and if it is gone, the leader before.
+    pub(super) fn vacancy_ends(&self, shared: &Shared) -> Option<u64> {
+        let since_ms = self.vacant_since_ms?;
+        let me = &shared.me;
+        if self.record.promised.site == *me {
+            Some(since_ms + PROMOTE_PATIENCE_MS / 2)
+        } else if self.record.epoch.site == *me {
+            Some(since_ms + 3 * PROMOTE_PATIENCE_MS)
+        } else {
+            None
+        }
+    }
+
+    fn watch_vacancy(&mut self, shared: &Shared) {
+        let vacant = self.record.promised != self.record.epoch
+            && self.candidacy.is_none()
+            && self.record.recovery == Recovery::Done
+            && self.record.form == crate::operation::Form::Replica;
+        if vacant {
+            self.vacant_since_ms.get_or_insert(shared.now_ms);
+        } else {
+            self.vacant_since_ms = None;
         }
     }
 

@@ -120,6 +120,8 @@ pub(crate) struct Replicant {
     pub(crate) pending: VecDeque<Submission>,
     pub(crate) progress: BTreeMap<SiteName, Progress>,
     pub(crate) candidacy: Option<Candidacy>,
+    /// Since when nobody leads, as far as this site knows.
+    pub(crate) vacant_since_ms: Option<u64>,
     /// What the leader's last message said of this site.
     pub(crate) confirmed: (u64, u64),
     pub(crate) confirmed_applied: u64,
@@ -150,6 +152,7 @@ impl Replicant {
             pending: VecDeque::new(),
             progress: BTreeMap::new(),
             candidacy: None,
+            vacant_since_ms: None,
             confirmed: (0, 0),
             confirmed_applied: 0,
             leader_last: 0,
@@ -214,7 +217,7 @@ impl Replicant {
             meta: header.meta.clone(),
             create: header.create.clone(),
             epoch: Epoch { counter: 0, site: header.epoch.site.clone() },
-            promised: Epoch { counter: 0, site: header.epoch.site.clone() },
+            promised: header.epoch.clone(),
             rows: header.rows.clone(),
             rows_version: 0,
             base: Base::default(),

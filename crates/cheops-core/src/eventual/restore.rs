@@ -45,10 +45,12 @@ impl Site {
             return;
         }
         for header in headers {
-            if !header.rows.contains_key(&self.shared.me) {
+            let id = header.id;
+            let Some(row) = header.rows.get(&self.shared.me) else { continue };
+            if self.is_first(row) && !self.replicants.contains_key(&id) {
+                // New to this disk and to every one before: it will come by itself.
                 continue;
             }
-            let id = header.id;
             let replicant =
                 self.replicants.entry(id).or_insert_with(|| Replicant::from_header(&header, Recovery::Asking));
             if replicant.record.recovery == Recovery::Asking {
@@ -79,6 +81,9 @@ impl Replicant {
         }
         self.record.doubt_until = self.record.doubt_until.max(until);
         self.record.written.clear();
+        if let Some(making) = &mut self.record.making {
+            making.stage = Stage::InDoubt;
+        }
         if self.row(&shared.me).local.is_some() {
             self.record.mend = Mend::Settle;
         }
@@ -92,6 +97,9 @@ impl Replicant {
                 row.local = told.local.clone();
             }
             row.version = row.version.max(told.version);
+        }
+        if header.epoch > self.record.promised {
+            self.record.promised = header.epoch.clone();
         }
         self.doubt(shared, header.runs.last.max(1));
     }

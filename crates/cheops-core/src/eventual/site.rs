@@ -242,6 +242,7 @@ impl Site {
             replicant.report_if_unheard(shared, out);
         }
         if dead {
+            replicant.remember_gone(shared, out);
             replicant.erase(out);
             self.replicants.remove(&id);
             return;
@@ -364,17 +365,23 @@ impl Site {
         if header.epoch.site != *from {
             return false;
         }
-        let first = row.incarnation == self.shared.boot.incarnation || (row.incarnation == 0 && row.version == 0);
-        let recovery = if first { Recovery::Done } else { Recovery::Asking };
+        let recovery = if self.is_first(row) { Recovery::Done } else { Recovery::Asking };
         self.replicants.insert(header.id, Replicant::from_header(header, recovery));
         true
     }
 
+    /// True if no earlier disk of this site can have acted on it.
+    pub(super) fn is_first(&self, row: &super::message::Row) -> bool {
+        row.incarnation == self.shared.boot.incarnation || (row.incarnation == 0 && row.version == 0)
+    }
+
     fn on_forget(&mut self, from: &SiteName, id: ReplicantId, epoch: &crate::ids::Epoch, out: &mut Output) {
         if let Some(replicant) = self.replicants.get_mut(&id) {
-            if replicant.record.epoch != *epoch || epoch.site != *from {
+            // Every member has confirmed, also this one, even if its disk has forgotten it since.
+            if *epoch < replicant.record.promised || epoch.site != *from {
                 return;
             }
+            replicant.remember_gone(&mut self.shared, out);
             replicant.erase(out);
             self.replicants.remove(&id);
             self.shared.arm(Timer::Replicant(id), None);
@@ -439,9 +446,7 @@ impl Site {
         let Some(replicant) = self.replicants.get_mut(&id) else { return };
         let ready = replicant.record.recovery == Recovery::Done && replicant.record.form == crate::operation::Form::Replica;
         if ready && !replicant.leads(&self.shared.me) && replicant.log.last() > 0 {
-            let auto = replicant.record.handover == crate::operation::Handover::Auto;
-            let quorum = if auto { super::promote::Quorum::Majority } else { super::promote::Quorum::Heard };
-            replicant.stand(quorum, &mut self.shared);
+            replicant.stand(replicant.usual_quorum(), &mut self.shared);
         }
     }
 
@@ -565,6 +570,15 @@ fn id_of(key: &[u8]) -> u128 {
 }
 
 impl Replicant {
+    /// A retry of the create, with its key, does not make it again after the tombstone is gone.
+    fn remember_gone(&self, shared: &mut Shared, out: &mut Output) {
+        let Some(create) = &self.record.create else { return };
+        let answered = shared.answers.get(&create.id).is_some_and(|(record, _)| record.answer.is_some());
+        if !answered {
+            shared.remember(create.id, create.digest, Some(crate::operation::Answer::Gone), None, out);
+        }
+    }
+
     fn recover_deadlines(&mut self, now_ms: u64) {
         let timed = self.log.iter().filter_map(|kept| kept.entry.ttl_left_ms.map(|left| (kept.entry.index, left)));
         self.deadlines = timed.map(|(index, left)| (index, now_ms.saturating_add(left))).collect();
@@ -584,6 +598,9 @@ impl Replicant {
             at(self.retry_ms);
         }
         let auto = self.record.handover == crate::operation::Handover::Auto;
+        if let Some(at_ms) = self.vacancy_ends(shared) {
+            at(at_ms);
+        }
         if let Some(candidacy) = &self.candidacy {
             at(candidacy.next_ms);
         } else if self.leads(&shared.me) {
@@ -602,9 +619,9 @@ impl Replicant {
                 at(self.patience_ends(shared));
             }
         }
-        if let Some(first) = self.deadlines.values().min() {
+        if let Some(first) = self.deadlines.values().filter(|at| **at > shared.now_ms).min() {
             let waits = self.row(&shared.me).applied < self.log.last();
-            if waits && self.row(&shared.me).state != ReplicaState::Carrier {
+            if waits && self.call.is_none() && self.row(&shared.me).state != ReplicaState::Carrier {
                 at(*first);
             }
         }
