@@ -12,7 +12,9 @@ const USAGE: &str = "cheops-sim --seed N [--bug NAME] | --seeds A..B [--bug NAME
 fn main() -> ExitCode {
     let words: Vec<String> = std::env::args().skip(1).collect();
     let words: Vec<&str> = words.iter().map(String::as_str).collect();
-    std::panic::set_hook(Box::new(|_| ()));
+    if words.first() != Some(&"--seed") {
+        std::panic::set_hook(Box::new(|_| ()));
+    }
     match words.as_slice() {
         ["--seed", seed, rest @ ..] => match (seed.parse(), bug(rest)) {
             (Ok(seed), Ok(bug)) => replay(seed, bug),

@@ -254,7 +254,9 @@ impl Replicant {
     }
 
     fn settled(&mut self, upto: u64, shared: &Shared) {
-        self.record.mend = Mend::Nothing;
+        if upto == self.log.last() {
+            self.record.mend = Mend::Nothing;
+        }
         self.cover(upto, Cover::State);
         self.walk(shared);
         self.woken = true;

@@ -31,6 +31,12 @@ impl Replicant {
                 shared.void(id, digest, Problem::NoLease, out);
                 continue;
             }
+            if self.log.last() == 0 && next.op.kind != Kind::Create {
+                // What was to make it was given up.
+                self.pending.pop_front();
+                shared.void(id, digest, Problem::TooLate, out);
+                continue;
+            }
             let desired = self.log.desired(self.log.last());
             if desired.deleted || (self.log.last() > 0 && next.op.kind == Kind::Create) {
                 self.pending.pop_front();

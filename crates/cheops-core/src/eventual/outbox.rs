@@ -128,8 +128,12 @@ impl Site {
         submission.op.replicant = id;
         let shared = &mut self.shared;
         let queue = self.replicants.entry(id).or_insert_with(|| Replicant::conceive(&submission, id, shared));
-        if queue.log.len() >= OUTBOX_MAX {
-            return shared.void_one(op, digest, waiter, Problem::Busy, out);
+        let problem = match queue.leads(&shared.me) {
+            false => Some(Problem::Recovering),
+            true => (queue.log.len() >= OUTBOX_MAX).then_some(Problem::Busy),
+        };
+        if let Some(problem) = problem {
+            return shared.void_one(op, digest, waiter, problem, out);
         }
         if queue.log.find(op).is_none() {
             queue.append(Body::Run(submission.op.clone()), Stage::Void, shared, out);

@@ -203,7 +203,11 @@ impl Replicant {
         }
         match &mut self.candidacy {
             Some(candidacy) => _ = candidacy.unknown.insert(from.clone()),
-            None if self.record.recovery == Recovery::Asking => self.stand(Quorum::All, shared),
+            None if self.record.epoch.site == *from && self.record.recovery != Recovery::Stranded => {
+                // Its leader has lost it, or it was forgotten everywhere but here: ask everybody.
+                self.record.recovery = Recovery::Asking;
+                self.stand(Quorum::All, shared);
+            }
             None => (),
         }
     }
@@ -295,8 +299,15 @@ impl Replicant {
 
     /// Takes out what the new reign does not have. What may have been acknowledged is kept to be offered again.
     fn cut(&mut self, fork: u64, shared: &mut Shared, out: &mut Output) {
-        let cut: Vec<Kept> = self.log.truncate(fork);
+        let mut cut: Vec<Kept> = self.log.truncate(fork);
         self.drop_records(&cut, out);
+        for kept in &mut cut {
+            // Its time goes on while it has no position.
+            let left = self.deadlines.get(&kept.entry.index).map(|at| at.saturating_sub(shared.now_ms));
+            if let (super::log::Body::Run(op), Some(left)) = (&mut kept.entry.body, left) {
+                op.ttl_ms = Some(left);
+            }
+        }
         self.deadlines.retain(|index, _| *index <= fork);
         let row = self.row_mut(&shared.me);
         row.applied = row.applied.min(fork);
@@ -319,7 +330,7 @@ impl Replicant {
 
     /// Loses its position here, and nothing else.
     pub(super) fn unseat(&mut self, op: Operation, stage: Stage, fork: u64, shared: &mut Shared, out: &mut Output) {
-        let touched = !matches!(stage, Stage::Queued | Stage::Void | Stage::Expired | Stage::Waiting(_) | Stage::Refused(_));
+        let touched = !matches!(stage, Stage::Queued | Stage::Void | Stage::Waiting(_) | Stage::Refused(_));
         if touched && op.kind != Kind::Create {
             if !shared.planted(Bug::ForgetRan) {
                 self.record.ran.insert(op.id, stage);

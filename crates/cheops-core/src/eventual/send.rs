@@ -137,7 +137,9 @@ impl Replicant {
         if let Some(left) = entry.ttl_left_ms {
             self.deadlines.insert(entry.index, shared.now_ms.saturating_add(left));
         }
+        let carrier = self.row(&shared.me).state == ReplicaState::Carrier;
         let stage = match (&entry.body, self.record.ran.remove(&op)) {
+            _ if carrier => Stage::Void,
             (Body::Run(_), Some(ran)) => self.rejoin(&entry.body, ran),
             (Body::Run(_), None) => Stage::Queued,
             (Body::Park(_) | Body::Void(_), _) => Stage::Void,

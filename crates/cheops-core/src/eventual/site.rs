@@ -230,6 +230,12 @@ impl Site {
                 break;
             }
         }
+        if replicant.leads(&shared.me) && replicant.is_hollow() && replicant.record.form == crate::operation::Form::Replica {
+            // Whoever wanted to make it has given up.
+            replicant.erase(out);
+            self.replicants.remove(&id);
+            return shared.arm(Timer::Replicant(id), None);
+        }
         replicant.refresh_row(shared);
         let mut dead = false;
         if replicant.leads(&shared.me) {
@@ -334,10 +340,14 @@ impl Site {
                 }
             }
             Message::Unknown { replicant: id } => {
-                if let Some(replicant) = self.replicants.get_mut(&id) {
-                    replicant.on_unknown(from, &mut self.shared);
-                    self.shared.touched.insert(id);
+                let Some(replicant) = self.replicants.get_mut(&id) else { return };
+                if replicant.is_hollow() && replicant.record.epoch.site == *from {
+                    replicant.erase(out);
+                    self.replicants.remove(&id);
+                    return self.shared.arm(Timer::Replicant(id), None);
                 }
+                replicant.on_unknown(from, &mut self.shared);
+                self.shared.touched.insert(id);
             }
             Message::Forgotten { replicant: id } => {
                 if let Some(replicant) = self.replicants.get_mut(&id) {
@@ -570,6 +580,12 @@ fn id_of(key: &[u8]) -> u128 {
 }
 
 impl Replicant {
+    /// Heard of, and nothing more.
+    fn is_hollow(&self) -> bool {
+        let nothing = self.log.last() == 0 && self.record.gate.is_none() && self.record.making.is_none();
+        nothing && self.record.ran.is_empty() && self.pending.is_empty() && self.call.is_none()
+    }
+
     /// A retry of the create, with its key, does not make it again after the tombstone is gone.
     fn remember_gone(&self, shared: &mut Shared, out: &mut Output) {
         let Some(create) = &self.record.create else { return };

@@ -189,6 +189,10 @@ impl Site {
         let (op, digest) = (submission.op.id, submission.op.digest);
         let (epoch, leader) = (record.epoch.clone(), record.epoch.site.clone());
         if meant.is_some() {
+            if self.is_known(&submission) || self.shared.outbox.contains_key(&op) {
+                // An earlier copy was taken, and may yet be done.
+                return self.shared.wait(op, waiter);
+            }
             return self.not_leader(waiter, op, meant, Some(epoch), out);
         }
         let problem = if record.recovery != Recovery::Done {
