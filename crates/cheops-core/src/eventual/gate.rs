@@ -48,6 +48,14 @@ impl Replicant {
                 shared.conclude(id, digest, Answer::PreconditionFailed, out);
                 continue;
             }
+            if let Some(ran) = self.record.ran.remove(&id) {
+                // It was called here while it had another position, or on a disk that is no more.
+                let next = self.pending.pop_front().expect("it was in front");
+                let body = Body::Run(next.op);
+                let stage = self.rejoin(&body, ran);
+                self.append(body, stage, shared, out);
+                continue;
+            }
             if !self.is_current(shared) {
                 if !self.is_stuck(shared) {
                     return;

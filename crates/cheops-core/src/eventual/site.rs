@@ -111,7 +111,8 @@ pub struct Site {
 }
 
 impl Site {
-    /// Starts from what is on disk. `incarnation` names the disk: greater than any before if it is new or was restored.
+    /// Starts from what is on disk. `incarnation` names the disk: 1 for the first of this site, greater than any
+    /// before if it is new or was restored.
     pub fn start(
         me: SiteName,
         key: MeshKey,
@@ -382,7 +383,8 @@ impl Site {
 
     /// True if no earlier disk of this site can have acted on it.
     pub(super) fn is_first(&self, row: &super::message::Row) -> bool {
-        row.incarnation == self.shared.boot.incarnation || (row.incarnation == 0 && row.version == 0)
+        let only = self.shared.boot.incarnation == 1;
+        row.incarnation == self.shared.boot.incarnation || (only && row.incarnation == 0 && row.version == 0)
     }
 
     fn on_forget(&mut self, from: &SiteName, id: ReplicantId, epoch: &crate::ids::Epoch, out: &mut Output) {

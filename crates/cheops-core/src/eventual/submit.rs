@@ -169,6 +169,9 @@ impl Site {
 
     /// To the first involved site in reach.
     fn forward_first(&mut self, waiter: Waiter, submission: Submission, out: &mut Output) {
+        if self.forwards.contains_key(&submission.op.id) {
+            return self.shared.wait(submission.op.id, waiter);
+        }
         let me = &self.shared.me;
         let up = |site: &&SiteName| *site != me && self.shared.is_up(site);
         let Some(to) = submission.sites.iter().find(up).cloned() else {
@@ -194,6 +197,10 @@ impl Site {
                 return self.shared.wait(op, waiter);
             }
             return self.not_leader(waiter, op, meant, Some(epoch), out);
+        }
+        if self.forwards.contains_key(&op) {
+            // It is on its way already: what becomes of it decides.
+            return self.shared.wait(op, waiter);
         }
         let problem = if record.recovery != Recovery::Done {
             Problem::Recovering
