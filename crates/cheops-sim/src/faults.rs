@@ -78,6 +78,15 @@ impl World {
         self.counts.restores += 1;
         self.history.disturbed.insert(host);
         self.tell(|world| format!("the disk of {} is put back to {} ms", world.hosts[host].name, backup.at_ms));
+        for done in self.hosts[host].service.done.iter().filter(|done| done.at_ms >= backup.at_ms) {
+            let Some((op, _)) = done.op else { continue };
+            let told = |((of, _), chain): (&(usize, _), &crate::history::Chain)| {
+                *of != host && chain.values().any(|(_, body)| body.operation() == op)
+            };
+            if !self.history.chains.iter().any(told) {
+                self.history.lost.insert((host, op));
+            }
+        }
         self.history.chains.retain(|(of, _), _| *of != host);
         for (id, chain) in backup.chains {
             self.history.chains.insert((host, id), chain);

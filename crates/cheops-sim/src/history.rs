@@ -80,7 +80,9 @@ pub struct History {
     pub called: Vec<(usize, ReplicantId, Epoch, u64)>,
     /// Calls a person asked for again: they may be done twice.
     pub retried: BTreeSet<(usize, ReplicantId)>,
-    /// Sites a person removed.
+    /// What only a disk knew that was put back: nobody can know that it was done.
+    pub lost: BTreeSet<(usize, OperationId)>,
+    /// The most a site ever held in memory.
     pub peak_weight: usize,
 }
 

@@ -100,6 +100,9 @@ impl Replicant {
         if stale || (header.epoch < self.record.epoch) {
             return self.report(from, shared, out);
         }
+        if self.record.recovery == Recovery::Asking {
+            self.relearn(&header, shared);
+        }
         if header.epoch > self.record.epoch && !self.follow(&header, shared, out) {
             return;
         }

@@ -170,7 +170,7 @@ impl Site {
     /// To the first involved site in reach.
     fn forward_first(&mut self, waiter: Waiter, submission: Submission, out: &mut Output) {
         if self.forwards.contains_key(&submission.op.id) {
-            return self.shared.wait(submission.op.id, waiter);
+            return self.join_forward(waiter, submission.op.id, submission.op.digest, out);
         }
         let me = &self.shared.me;
         let up = |site: &&SiteName| *site != me && self.shared.is_up(site);
@@ -191,16 +191,15 @@ impl Site {
         let record = &self.replicants[&submission.op.replicant].record;
         let (op, digest) = (submission.op.id, submission.op.digest);
         let (epoch, leader) = (record.epoch.clone(), record.epoch.site.clone());
+        if self.is_known(&submission) || self.shared.outbox.contains_key(&op) {
+            // An earlier copy was taken, and may yet be done.
+            return self.shared.wait(op, waiter);
+        }
         if meant.is_some() {
-            if self.is_known(&submission) || self.shared.outbox.contains_key(&op) {
-                // An earlier copy was taken, and may yet be done.
-                return self.shared.wait(op, waiter);
-            }
             return self.not_leader(waiter, op, meant, Some(epoch), out);
         }
         if self.forwards.contains_key(&op) {
-            // It is on its way already: what becomes of it decides.
-            return self.shared.wait(op, waiter);
+            return self.join_forward(waiter, op, digest, out);
         }
         let problem = if record.recovery != Recovery::Done {
             Problem::Recovering
@@ -236,14 +235,18 @@ impl Site {
         out: &mut Output,
     ) {
         let op = submission.op.id;
-        let busy = self.forwards.get(&op).is_some_and(|other| other.submission.op.digest != submission.op.digest);
-        if busy {
+        self.shared.wait(op, waiter);
+        let forward = Forward { submission, to, epoch, unresolved: BTreeSet::new(), problem: None };
+        self.forwards.insert(op, forward);
+        self.send_forward(op, out);
+    }
+
+    /// It is on its way already: what becomes of it decides.
+    fn join_forward(&mut self, waiter: Waiter, op: OperationId, digest: u64, out: &mut Output) {
+        if self.forwards[&op].submission.op.digest != digest {
             return self.shared.tell(op, waiter, Answer::KeyReused, out);
         }
         self.shared.wait(op, waiter);
-        let fresh = || Forward { submission, to, epoch, unresolved: BTreeSet::new(), problem: None };
-        self.forwards.entry(op).or_insert_with(fresh);
-        self.send_forward(op, out);
     }
 
     /// Sends it, or sends it again: whoever gets it joins the first.

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use cheops_core::OperationId;
 use cheops_core::operation::Repeat;
 
 use super::Evidence;
@@ -18,7 +19,8 @@ pub(super) fn check(world: &World, _: &Evidence) -> Result<(), String> {
                 (Deed::Ran, Some((op, _))) => *ran.entry((op, done.replicant)).or_insert(0) += 1,
                 (Deed::Ran, None) | (Deed::Settled, _) => (),
             }
-            let asked = world.history.retried.contains(&(host, done.replicant));
+            let lost = world.history.lost.contains(&(host, OperationId(done.replicant.0)));
+            let asked = world.history.retried.contains(&(host, done.replicant)) || lost;
             if alive.get(&done.replicant).is_some_and(|count| *count > 1) && !asked {
                 let (name, id, at_ms) = (&one.name, done.replicant, done.at_ms);
                 return Err(format!("{name} has two resources for {id:?} at {at_ms} ms"));
@@ -26,7 +28,8 @@ pub(super) fn check(world: &World, _: &Evidence) -> Result<(), String> {
         }
         for ((op, replicant), count) in ran {
             let once = world.history.requests.get(&op).is_some_and(|r| r.submission.op.repeat == Repeat::Never);
-            let asked = world.history.retried.contains(&(host, replicant));
+            let lost = world.history.lost.contains(&(host, op));
+            let asked = world.history.retried.contains(&(host, replicant)) || lost;
             if once && count > 1 && !asked {
                 return Err(format!("{} ran {op:?} {count} times", one.name));
             }
