@@ -24,8 +24,20 @@ impl Replicant {
     /// Lets requests through, one after the other. They are on disk before the service hears of them.
     pub(super) fn open_gate(&mut self, shared: &mut Shared, out: &mut Output) {
         while self.record.gate.is_none() && self.call.is_none() {
-            let Some(next) = self.pending.front() else { return };
+            let Some(next) = self.pending.front_mut() else {
+                self.pending_until.clear();
+                return;
+            };
             let (id, digest) = (next.op.id, next.op.digest);
+            if let Some(until) = self.pending_until.get(&id) {
+                next.op.ttl_ms = Some(until.saturating_sub(shared.now_ms));
+                if next.op.kind == Kind::Action && *until <= shared.now_ms && !shared.planted(Bug::RunExpired) {
+                    self.pending.pop_front();
+                    shared.conclude(id, digest, Answer::Cancelled, out);
+                    continue;
+                }
+            }
+            let next = self.pending.front().expect("it was just seen");
             if self.record.handover == crate::operation::Handover::Auto && !self.has_lease(shared) {
                 self.pending.pop_front();
                 shared.void(id, digest, Problem::NoLease, out);

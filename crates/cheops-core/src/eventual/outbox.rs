@@ -23,7 +23,11 @@ impl Site {
         }
         let ids: Vec<OperationId> = self.shared.outbox.keys().copied().collect();
         for id in ids {
-            let kept = self.shared.outbox[&id].clone();
+            let mut kept = self.shared.outbox[&id].clone();
+            if let Some(until) = self.shared.outbox_until.get(&id) {
+                // What is left of its time; whoever orders it, or has ordered it, decides.
+                kept.submission.op.ttl_ms = Some(until.saturating_sub(self.shared.now_ms));
+            }
             match kept.fork {
                 Some(fork) => self.offer_again(kept.submission.op, fork, out),
                 None => self.offer(kept.submission, out),
@@ -40,7 +44,7 @@ impl Site {
                 let op = submission.op.id;
                 let known = replicant.operations().contains(&op) || replicant.pending.iter().any(|p| p.op.id == op);
                 if !known && replicant.pending.len() < PENDING_MAX {
-                    replicant.pending.push_back(submission);
+                    replicant.admit(submission, self.shared.now_ms);
                     self.shared.touched.insert(id);
                 }
             }
@@ -162,6 +166,14 @@ impl Replicant {
         self.log.push(Entry { index, epoch: self.record.epoch.clone(), body, ttl_left_ms }, stage);
         shared.drop_outbox(op, out);
         index
+    }
+
+    /// To the gate's queue. Its time goes on while it waits.
+    pub(super) fn admit(&mut self, submission: Submission, now_ms: u64) {
+        if let Some(left) = submission.op.ttl_ms {
+            self.pending_until.insert(submission.op.id, now_ms.saturating_add(left));
+        }
+        self.pending.push_back(submission);
     }
 
     /// What a deposed leader had acknowledged: applied where nothing it touches was changed since, else parked.

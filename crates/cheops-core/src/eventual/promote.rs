@@ -197,9 +197,9 @@ impl Replicant {
 
     /// A member has no record of it.
     pub(super) fn on_unknown(&mut self, from: &SiteName, shared: &mut Shared) {
-        if self.row(&shared.me).state == super::message::ReplicaState::Deleted {
+        if self.log.desired(self.log.last()).deleted {
+            // It has forgotten the tombstone, or never had anything: there is nothing left to do there.
             self.progress.entry(from.clone()).or_default().forgotten = true;
-            self.record.forgetting = true;
         }
         match &mut self.candidacy {
             Some(candidacy) => _ = candidacy.unknown.insert(from.clone()),
@@ -243,6 +243,17 @@ impl Replicant {
         self.record.rows_version += 1;
         self.record.recovery = Recovery::Done;
         self.progress.clear();
+        if self.log.desired(self.log.last()).deleted {
+            for site in candidacy.unknown {
+                self.progress.entry(site).or_default().forgotten = true;
+            }
+        }
+        if let Some(op) = self.record.create.clone().filter(|_| self.log.last() == 0) {
+            // It was at the gate when the backup was made.
+            self.record.ran.remove(&op.id);
+            self.record.gate = Some(super::replicant::Gate { op, stage: Stage::Calling });
+            self.recover_gate(shared, out);
+        }
         self.woken = true;
         shared.arm_no_later(super::shared::Timer::Outbox, shared.now_ms);
     }

@@ -118,6 +118,7 @@ pub(crate) struct Replicant {
     pub(crate) refused_since_ms: Option<u64>,
     pub(crate) none_seen_ms: Option<u64>,
     pub(crate) pending: VecDeque<Submission>,
+    pub(crate) pending_until: BTreeMap<OperationId, u64>,
     pub(crate) progress: BTreeMap<SiteName, Progress>,
     pub(crate) candidacy: Option<Candidacy>,
     /// Since when nobody leads, as far as this site knows.
@@ -150,6 +151,7 @@ impl Replicant {
             refused_since_ms: None,
             none_seen_ms: None,
             pending: VecDeque::new(),
+            pending_until: BTreeMap::new(),
             progress: BTreeMap::new(),
             candidacy: None,
             vacant_since_ms: None,

@@ -381,9 +381,10 @@ impl Replicant {
             let progress = self.progress.get(site);
             *site == shared.me || progress.is_some_and(|p| p.have == Some(last) && p.applied == last)
         };
+        let forgotten = |site: &SiteName| self.progress.get(site).is_some_and(|p| p.forgotten);
         last > 0
             && (shared.planted(Bug::ForgetTombstone) && dead(self.row(&shared.me))
-                || self.record.rows.iter().all(|(site, row)| dead(row) && confirmed(site)))
+                || self.record.rows.iter().all(|(site, row)| forgotten(site) || (dead(row) && confirmed(site))))
     }
 
     /// Asks the others to remove their tombstones; true once all have.

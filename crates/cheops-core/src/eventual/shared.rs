@@ -45,6 +45,8 @@ pub(crate) struct AnswerRecord {
     pub(crate) answer: Option<Answer>,
     /// Tries that were answered 503 and must not run late.
     pub(crate) voided: Vec<u64>,
+    /// It made something that was deleted everywhere since; nobody brings it back.
+    pub(crate) buried: bool,
 }
 
 /// What this site still has to bring to a leader.
@@ -90,6 +92,7 @@ pub(crate) struct Shared {
     pub(crate) down: BTreeSet<SiteName>,
     pub(crate) answers: BTreeMap<OperationId, (AnswerRecord, u64)>,
     pub(crate) outbox: BTreeMap<OperationId, OutboxRecord>,
+    pub(crate) outbox_until: BTreeMap<OperationId, u64>,
     pub(crate) waiters: BTreeMap<OperationId, Vec<Waiter>>,
     pub(crate) calls: BTreeMap<CallId, ReplicantId>,
     /// Replicants to look after before this step ends.
@@ -115,6 +118,7 @@ impl Shared {
             down: BTreeSet::new(),
             answers: BTreeMap::new(),
             outbox: BTreeMap::new(),
+            outbox_until: BTreeMap::new(),
             waiters: BTreeMap::new(),
             calls: BTreeMap::new(),
             touched: BTreeSet::new(),
@@ -254,7 +258,7 @@ impl Shared {
         voided: Option<u64>,
         out: &mut Output,
     ) {
-        let fresh = AnswerRecord { digest, answer: None, voided: Vec::new() };
+        let fresh = AnswerRecord { digest, answer: None, voided: Vec::new(), buried: false };
         let (record, until_ms) = self.answers.entry(op).or_insert((fresh, 0));
         *until_ms = self.now_ms + ANSWERS_MS;
         record.digest = digest;
@@ -267,15 +271,32 @@ impl Shared {
         self.arm_no_later(Timer::Answers, self.now_ms + ANSWERS_MS);
     }
 
+    /// The tombstone goes; for a while a retry of the create, or a late message, is still known for what it is.
+    pub(crate) fn bury(&mut self, create: OperationId, digest: u64, out: &mut Output) {
+        let answered = self.answers.get(&create).is_some_and(|(record, _)| record.answer.is_some());
+        self.remember(create, digest, (!answered).then_some(Answer::Gone), None, out);
+        let (record, _) = self.answers.get_mut(&create).expect("it was just remembered");
+        record.buried = true;
+        out.write(Table::Answers, key_of(create.0), Some(encode(record)));
+    }
+
+    pub(crate) fn is_buried(&self, replicant: ReplicantId) -> bool {
+        self.answers.get(&OperationId(replicant.0)).is_some_and(|(record, _)| record.buried)
+    }
+
     pub(crate) fn keep_in_outbox(&mut self, record: OutboxRecord, out: &mut Output) {
         let id = record.submission.op.id;
         out.write(Table::Outbox, key_of(id.0), Some(encode(&record)));
+        if let Some(left) = record.submission.op.ttl_ms {
+            self.outbox_until.entry(id).or_insert(self.now_ms.saturating_add(left));
+        }
         self.outbox.insert(id, record);
         self.arm_no_later(Timer::Outbox, self.now_ms);
     }
 
     pub(crate) fn drop_outbox(&mut self, op: OperationId, out: &mut Output) {
         if self.outbox.remove(&op).is_some() {
+            self.outbox_until.remove(&op);
             out.write(Table::Outbox, key_of(op.0), None);
         }
     }

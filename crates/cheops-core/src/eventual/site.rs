@@ -296,6 +296,9 @@ impl Site {
             Message::Shared { incarnation, headers } => self.on_shared(from, incarnation, headers, out),
             Message::Append { header, entries, base } => {
                 let id = header.id;
+                if self.shared.is_buried(id) && !self.replicants.contains_key(&id) {
+                    return self.shared.send(from, Message::Forgotten { replicant: id }, out);
+                }
                 if !self.meet(&header, from) {
                     return;
                 }
@@ -352,7 +355,8 @@ impl Site {
             }
             Message::Forgotten { replicant: id } => {
                 if let Some(replicant) = self.replicants.get_mut(&id) {
-                    replicant.progress.entry(from.clone()).or_default().forgotten = true;
+                    let deleted = replicant.log.desired(replicant.log.last()).deleted;
+                    replicant.progress.entry(from.clone()).or_default().forgotten = deleted;
                     self.shared.touched.insert(id);
                 }
             }
@@ -556,6 +560,10 @@ impl Site {
                     self.shared.answers.insert(OperationId(id_of(&key)), (record, self.shared.now_ms + ANSWERS_MS));
                 }),
                 Table::Outbox => decode::<OutboxRecord>(&value).map(|record| {
+                    if let Some(left) = record.submission.op.ttl_ms {
+                        let until = self.shared.now_ms.saturating_add(left);
+                        self.shared.outbox_until.insert(record.submission.op.id, until);
+                    }
                     self.shared.outbox.insert(record.submission.op.id, record);
                 }),
             };
@@ -590,10 +598,8 @@ impl Replicant {
 
     /// A retry of the create, with its key, does not make it again after the tombstone is gone.
     fn remember_gone(&self, shared: &mut Shared, out: &mut Output) {
-        let Some(create) = &self.record.create else { return };
-        let answered = shared.answers.get(&create.id).is_some_and(|(record, _)| record.answer.is_some());
-        if !answered {
-            shared.remember(create.id, create.digest, Some(crate::operation::Answer::Gone), None, out);
+        if let Some(create) = &self.record.create {
+            shared.bury(create.id, create.digest, out);
         }
     }
 

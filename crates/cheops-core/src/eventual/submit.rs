@@ -143,7 +143,7 @@ impl Site {
             return self.shared.void_one(id, digest, waiter, Problem::Busy, out);
         }
         self.shared.touched.insert(submission.op.replicant);
-        replicant.pending.push_back(submission);
+        replicant.admit(submission, self.shared.now_ms);
         self.shared.wait(id, waiter);
     }
 

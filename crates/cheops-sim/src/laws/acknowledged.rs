@@ -14,7 +14,8 @@ use crate::world::World;
 pub(super) fn check(world: &World, evidence: &Evidence) -> Result<(), String> {
     for (op, request) in &world.history.requests {
         let Some(at_ms) = request.acknowledged_ms() else { continue };
-        if world.history.is_excused(&request.hosts, at_ms) {
+        let lost = request.hosts.iter().any(|host| world.history.lost.contains(&(*host, *op)));
+        if lost || world.history.is_excused(&request.hosts, at_ms) {
             continue;
         }
         let id = request.submission.op.replicant;
