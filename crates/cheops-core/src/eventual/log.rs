@@ -101,6 +101,8 @@ pub struct Base {
     pub actions: Vec<Entry>,
     /// Conflicts nobody has resolved.
     pub parked: Vec<Operation>,
+    /// Operations folded lately and their digests, to know a retry; only on the way to another site.
+    pub recent: Vec<(OperationId, u64)>,
 }
 
 /// Entries and their base.

@@ -39,6 +39,7 @@ impl Site {
     fn offer(&mut self, submission: Submission, out: &mut Output) {
         let (id, me) = (submission.op.replicant, self.shared.me.clone());
         let answered = self.has_answer(submission.op.id);
+        let recovering = self.may_have_made(&submission);
         match self.replicants.get_mut(&id) {
             Some(replicant) if replicant.leads(&me) => {
                 let op = submission.op.id;
@@ -55,6 +56,7 @@ impl Site {
                     self.shared.send(&to, Message::Submit { submission, epoch: Some(epoch) }, out);
                 }
             }
+            None if submission.op.kind == Kind::Create && !answered && recovering => (),
             None if submission.op.kind == Kind::Create && !answered => {
                 let mut replicant = Replicant::conceive(&submission, id, &self.shared);
                 replicant.pending.push_back(submission);

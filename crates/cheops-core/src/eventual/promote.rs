@@ -164,7 +164,7 @@ impl Replicant {
         self.record.promised = epoch.clone();
         self.candidacy = None;
         let fork = self.log.fork(&runs);
-        let base = (fork.is_none() && self.log.base.index > runs.base).then(|| self.log.base.clone());
+        let base = (fork.is_none() && self.log.base.index > runs.base).then(|| self.whole_base(shared));
         let entries = self.log.iter().map(|kept| kept.entry.clone());
         let entries = entries.filter(|entry| entry.index > fork.unwrap_or(0)).collect();
         shared.send(from, Message::Promise { epoch, header: self.header(), entries, base }, out);

@@ -61,12 +61,17 @@ impl Replicant {
 
     fn append_message(&mut self, have: Option<u64>, shared: &Shared) -> Message {
         let from = have.unwrap_or_else(|| self.log.last()).max(self.log.base.index);
-        let base = have.is_some_and(|have| have < self.log.base.index).then(|| self.log.base.clone());
+        let behind = have.is_some_and(|have| have < self.log.base.index);
+        let base = behind.then(|| self.whole_base(shared));
         let entries = self.batch(from, shared);
         self.sent = self.sent.max(entries.last().map_or(0, |entry| entry.index));
         let mut header = self.header();
         header.sent = (shared.boot, shared.now_ms);
         Message::Append { header, entries, base }
+    }
+
+    pub(super) fn whole_base(&self, shared: &Shared) -> Base {
+        Base { recent: shared.recent(self.record.id), ..self.log.base.clone() }
     }
 
     pub(super) fn batch(&self, after: u64, shared: &Shared) -> Vec<Entry> {
@@ -154,7 +159,7 @@ impl Replicant {
     }
 
     /// This site was away for so long that what it lacks was folded: it will be settled.
-    pub(super) fn take_base(&mut self, base: Base, shared: &mut Shared, out: &mut Output) {
+    pub(super) fn take_base(&mut self, mut base: Base, shared: &mut Shared, out: &mut Output) {
         let cut = self.log.truncate(self.log.base.index);
         self.drop_records(&cut, out);
         let mine = |kept: &Kept| kept.entry.epoch.site == shared.me;
@@ -168,6 +173,9 @@ impl Replicant {
             shared.drop_outbox(parked.id, out);
         }
         self.row_mut(&shared.me).applied = base.index;
+        for (op, digest) in std::mem::take(&mut base.recent) {
+            shared.fold(self.record.id, op, digest, out);
+        }
         self.log.base = base;
         for op in own {
             // Only what this site had acknowledged as leader; whoever leads knows it if it was kept.
@@ -358,12 +366,17 @@ impl Replicant {
         }
     }
 
-    fn compact_to(&mut self, index: u64, keep_actions: bool, shared: &Shared, out: &mut Output) {
+    fn compact_to(&mut self, index: u64, keep_actions: bool, shared: &mut Shared, out: &mut Output) {
         if index <= self.log.base.index || shared.planted(Bug::NeverCompact) {
             return;
         }
         let folded = self.log.compact(index, keep_actions);
         self.deadlines.retain(|at, _| *at > index);
+        for kept in &folded {
+            if let Body::Run(op) = &kept.entry.body {
+                shared.fold(self.record.id, op.id, op.digest, out);
+            }
+        }
         self.drop_records(&folded, out);
     }
 

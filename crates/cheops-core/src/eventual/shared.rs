@@ -47,6 +47,8 @@ pub(crate) struct AnswerRecord {
     pub(crate) voided: Vec<u64>,
     /// It made something that was deleted everywhere since; nobody brings it back.
     pub(crate) buried: bool,
+    /// Whose log it stood in before that was folded.
+    pub(crate) folded: Option<ReplicantId>,
 }
 
 /// What this site still has to bring to a leader.
@@ -258,7 +260,7 @@ impl Shared {
         voided: Option<u64>,
         out: &mut Output,
     ) {
-        let fresh = AnswerRecord { digest, answer: None, voided: Vec::new(), buried: false };
+        let fresh = AnswerRecord { digest, answer: None, voided: Vec::new(), buried: false, folded: None };
         let (record, until_ms) = self.answers.entry(op).or_insert((fresh, 0));
         *until_ms = self.now_ms + ANSWERS_MS;
         record.digest = digest;
@@ -278,6 +280,22 @@ impl Shared {
         let (record, _) = self.answers.get_mut(&create).expect("it was just remembered");
         record.buried = true;
         out.write(Table::Answers, key_of(create.0), Some(encode(record)));
+    }
+
+    /// The log forgets it; a retry must still find it, whoever leads then.
+    pub(crate) fn fold(&mut self, replicant: ReplicantId, op: OperationId, digest: u64, out: &mut Output) {
+        let answered = self.answers.get(&op).is_some_and(|(record, _)| record.answer.is_some());
+        let answer = Answer::Service { status: 200, body: Vec::new(), meta: None };
+        self.remember(op, digest, (!answered).then_some(answer), None, out);
+        let (record, _) = self.answers.get_mut(&op).expect("it was just remembered");
+        record.folded = Some(replicant);
+        out.write(Table::Answers, key_of(op.0), Some(encode(record)));
+    }
+
+    /// What was folded of one log, for somebody who gets the rest.
+    pub(crate) fn recent(&self, replicant: ReplicantId) -> Vec<(OperationId, u64)> {
+        let of = self.answers.iter().filter(|(_, (record, _))| record.folded == Some(replicant));
+        of.map(|(op, (record, _))| (*op, record.digest)).collect()
     }
 
     pub(crate) fn is_buried(&self, replicant: ReplicantId) -> bool {

@@ -151,6 +151,10 @@ impl Site {
     fn accept_unknown(&mut self, waiter: Waiter, submission: Submission, out: &mut Output) {
         let op = submission.op.id;
         let involved = submission.sites.contains(&self.shared.me);
+        if submission.op.kind == Kind::Create && involved && self.may_have_made(&submission) {
+            let digest = submission.op.digest;
+            return self.shared.void_one(op, digest, waiter, Problem::Recovering, out);
+        }
         if submission.op.kind == Kind::Create && involved {
             let id = submission.op.replicant;
             assert_eq!(id.0, op.0, "a replicant is named by its create");
@@ -165,6 +169,12 @@ impl Site {
             // A forwarded request goes no further than to an involved site.
             Asker::Peer(_) => self.shared.tell(op, waiter, Answer::UnknownReplicant, out),
         }
+    }
+
+    /// True if an earlier disk of this site may have made it, and those who would know have not told yet.
+    pub(super) fn may_have_made(&self, submission: &Submission) -> bool {
+        let silent = |site: &SiteName| self.shared.record.unasked.contains(site);
+        self.shared.boot.incarnation > 1 && submission.sites.iter().any(silent)
     }
 
     /// To the first involved site in reach.
