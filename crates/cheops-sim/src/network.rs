@@ -7,12 +7,14 @@ use crate::settings::Settings;
 #[derive(Debug)]
 pub struct Network {
     cut: Vec<Vec<bool>>,
+    /// When the last message arrives, by direction: a connection keeps the order while nothing breaks it.
+    last_ms: Vec<Vec<u64>>,
 }
 
 impl Network {
     /// Everything connected.
     pub fn new(sites: usize) -> Network {
-        Network { cut: vec![vec![false; sites]; sites] }
+        Network { cut: vec![vec![false; sites]; sites], last_ms: vec![vec![0; sites]; sites] }
     }
 
     /// How many copies arrive, and whether that is a mishap.
@@ -29,9 +31,14 @@ impl Network {
         if rng.chance(settings.repeat) { (2, true) } else { (1, false) }
     }
 
-    /// How long a copy takes.
-    pub fn delay_ms(&self, hostile: bool, settings: &Settings, rng: &mut Rng) -> u64 {
-        if hostile && rng.chance(settings.late) { rng.between(100, 6_000) } else { rng.between(1, 40) }
+    /// When a copy arrives.
+    pub fn arrival_ms(&mut self, now_ms: u64, link: (usize, usize), hostile: bool, settings: &Settings, rng: &mut Rng) -> u64 {
+        if hostile && rng.chance(settings.late) {
+            return now_ms + rng.between(20, 6_000);
+        }
+        let last_ms = &mut self.last_ms[link.0][link.1];
+        *last_ms = (now_ms + rng.between(1, 40)).max(*last_ms);
+        *last_ms
     }
 
     /// Cuts something: one direction, a pair, a site, or the world in two.

@@ -349,9 +349,10 @@ impl World {
         let (copies, mishap) = self.network.copies(from, to, self.hostile, &self.settings, &mut self.rng);
         self.counts.mishaps += u64::from(mishap);
         for _ in 0..copies {
-            let delay = self.network.delay_ms(self.hostile, &self.settings, &mut self.rng);
+            let (settings, rng) = (&self.settings, &mut self.rng);
+            let at_ms = self.network.arrival_ms(self.now_ms, (from, to), self.hostile, settings, rng);
             let what = Happening::Deliver { to, from, envelope: envelope.clone() };
-            self.at(self.now_ms + delay, what);
+            self.at(at_ms, what);
         }
     }
 

@@ -215,7 +215,8 @@ impl Replicant {
     fn enthrone(&mut self, shared: &mut Shared, out: &mut Output) {
         let candidacy = self.candidacy.take().expect("it stands");
         let asking = self.record.recovery == Recovery::Asking;
-        if asking && candidacy.votes.is_empty() && !candidacy.unknown.is_empty() {
+        let replica = self.record.form == crate::operation::Form::Replica;
+        if asking && replica && candidacy.votes.is_empty() && !candidacy.unknown.is_empty() {
             self.record.recovery = Recovery::Stranded;
             return;
         }

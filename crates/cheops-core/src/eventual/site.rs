@@ -357,6 +357,10 @@ impl Site {
                 if let Some(replicant) = self.replicants.get_mut(&id) {
                     let deleted = replicant.log.desired(replicant.log.last()).deleted;
                     replicant.progress.entry(from.clone()).or_default().forgotten = deleted;
+                    if !deleted {
+                        // It was deleted everywhere, and old disks have brought it back: a person decides.
+                        replicant.record.recovery = Recovery::Stranded;
+                    }
                     self.shared.touched.insert(id);
                 }
             }

@@ -152,8 +152,7 @@ impl Site {
         let op = submission.op.id;
         let involved = submission.sites.contains(&self.shared.me);
         if submission.op.kind == Kind::Create && involved && self.may_have_made(&submission) {
-            let digest = submission.op.digest;
-            return self.shared.void_one(op, digest, waiter, Problem::Recovering, out);
+            return self.not_yet(waiter, &submission, out);
         }
         if submission.op.kind == Kind::Create && involved {
             let id = submission.op.replicant;
@@ -175,6 +174,15 @@ impl Site {
     pub(super) fn may_have_made(&self, submission: &Submission) -> bool {
         let silent = |site: &SiteName| self.shared.record.unasked.contains(site);
         self.shared.boot.incarnation > 1 && submission.sites.iter().any(silent)
+    }
+
+    /// This disk does not know what an earlier one did: what a peer sent may have been sent to that one too.
+    fn not_yet(&mut self, waiter: Waiter, submission: &Submission, out: &mut Output) {
+        let (op, digest) = (submission.op.id, submission.op.digest);
+        match waiter.asker {
+            Asker::Client(_) => self.shared.void_one(op, digest, waiter, Problem::Recovering, out),
+            Asker::Peer(_) => self.shared.tell(op, waiter, Answer::OutcomeUnknown, out),
+        }
     }
 
     /// To the first involved site in reach.
@@ -211,9 +219,10 @@ impl Site {
         if self.forwards.contains_key(&op) {
             return self.join_forward(waiter, op, digest, out);
         }
-        let problem = if record.recovery != Recovery::Done {
-            Problem::Recovering
-        } else if leader == self.shared.me || !self.shared.is_up(&leader) {
+        if record.recovery != Recovery::Done {
+            return self.not_yet(waiter, &submission, out);
+        }
+        let problem = if leader == self.shared.me || !self.shared.is_up(&leader) {
             Problem::NotLeader(leader)
         } else {
             return self.forward(waiter, submission, leader, Some(epoch), out);

@@ -19,7 +19,9 @@ pub(super) fn check(world: &World, _: &Evidence) -> Result<(), String> {
                 (Deed::Ran, Some((op, _))) => *ran.entry((op, done.replicant)).or_insert(0) += 1,
                 (Deed::Ran, None) | (Deed::Settled, _) => (),
             }
-            let lost = world.history.lost.contains(&(host, OperationId(done.replicant.0)));
+            // What was made is known by its looks; a change that only a lost disk knew of has altered them.
+            let about = |op: &OperationId| world.history.requests.get(op).map(|r| r.submission.op.replicant);
+            let lost = world.history.lost.iter().any(|(at, op)| *at == host && about(op) == Some(done.replicant));
             let asked = world.history.retried.contains(&(host, done.replicant)) || lost;
             if alive.get(&done.replicant).is_some_and(|count| *count > 1) && !asked {
                 let (name, id, at_ms) = (&one.name, done.replicant, done.at_ms);
