@@ -86,7 +86,12 @@ impl MeshKey {
 
     /// The operation that an idempotency key stands for, on whatever site it enters.
     pub fn operation_of(&self, caller: &str, service: &str, key: &str) -> OperationId {
-        let parts = [&b"key"[..], caller.as_bytes(), service.as_bytes(), key.as_bytes()];
+        let parts = [
+            &b"key"[..],
+            caller.as_bytes(),
+            service.as_bytes(),
+            key.as_bytes(),
+        ];
         OperationId(self.hash_u128(&parts))
     }
 
@@ -141,7 +146,14 @@ impl MeshKey {
 }
 
 fn dashed(hex: &str) -> String {
-    format!("{}-{}-{}-{}-{}", &hex[..8], &hex[8..12], &hex[12..16], &hex[16..20], &hex[20..])
+    format!(
+        "{}-{}-{}-{}-{}",
+        &hex[..8],
+        &hex[8..12],
+        &hex[12..16],
+        &hex[16..20],
+        &hex[20..]
+    )
 }
 
 /// What the ids of a service look like.
@@ -161,7 +173,10 @@ impl Shape {
     /// The shape of an id that a service has minted.
     pub fn of(local: &str) -> Shape {
         let hex = |text: &str| text.bytes().all(|b| b.is_ascii_hexdigit());
-        let dashes = local.len() == 36 && [8, 13, 18, 23].iter().all(|at| local.as_bytes()[*at] == b'-');
+        let dashes = local.len() == 36
+            && [8, 13, 18, 23]
+                .iter()
+                .all(|at| local.as_bytes()[*at] == b'-');
         if !local.is_empty() && local.len() < 20 && local.bytes().all(|b| b.is_ascii_digit()) {
             Shape::Integer
         } else if dashes && hex(&local.replace('-', "")) {
@@ -189,7 +204,13 @@ mod tests {
                 assert!(!theirs.recognises(&id), "{id}");
             }
         }
-        for id in ["7", "4503599627370496", "", "image", "00000000-0000-4000-8000-000000000000"] {
+        for id in [
+            "7",
+            "4503599627370496",
+            "",
+            "image",
+            "00000000-0000-4000-8000-000000000000",
+        ] {
             assert!(!ours.recognises(id), "{id}");
         }
     }

@@ -12,7 +12,7 @@ pub mod operation;
 pub mod output;
 pub mod record;
 
-pub use eventual::{Event, Message, Now, Site};
+pub use eventual::{Birth, Event, Message, Now, Site};
 pub use ids::{Boot, Epoch, MeshKey, OperationId, ReplicantId, Shape};
 pub use link::Envelope;
 pub use operation::{Answer, Operation, Outcome, Submission};

@@ -46,7 +46,12 @@ pub(crate) struct Link {
 impl Link {
     pub(crate) fn wrap(&mut self, me: Boot, message: Option<Message>) -> Envelope {
         self.sent += 1;
-        Envelope { from: me, to: self.peer, number: self.sent, message }
+        Envelope {
+            from: me,
+            to: self.peer,
+            number: self.sent,
+            message,
+        }
     }
 
     pub(crate) fn unwrap(&mut self, me: Boot, envelope: Envelope) -> Verdict {
@@ -55,10 +60,18 @@ impl Link {
             return Verdict::Drop;
         }
         if known != Some(envelope.from) {
-            *self = Link { peer: Some(envelope.from), sent: self.sent, heard: 0 };
+            *self = Link {
+                peer: Some(envelope.from),
+                sent: self.sent,
+                heard: 0,
+            };
         }
         let Some(message) = envelope.message else {
-            return if known == self.peer { Verdict::Drop } else { Verdict::Met };
+            return if known == self.peer {
+                Verdict::Drop
+            } else {
+                Verdict::Met
+            };
         };
         if envelope.to != Some(me) {
             return Verdict::Introduce;

@@ -125,7 +125,10 @@ impl Output {
 
     /// Hands the changes to `persist`, which returns when they are durable, all or none; then gives the effects.
     /// After an error the state in memory is ahead of the disk: drop it, and start again from the records.
-    pub fn commit<E>(self, persist: impl FnOnce(Vec<Change>) -> Result<(), E>) -> Result<Vec<Effect>, E> {
+    pub fn commit<E>(
+        self,
+        persist: impl FnOnce(Vec<Change>) -> Result<(), E>,
+    ) -> Result<Vec<Effect>, E> {
         if !self.changes.is_empty() {
             persist(self.changes)?;
         }

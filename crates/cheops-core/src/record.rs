@@ -31,7 +31,9 @@ const SUM_BYTES: usize = 8;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum RecordError {
     /// Written by a later release.
-    #[error("the record has version {0}, this release knows {VERSION}: do not go back to an older release")]
+    #[error(
+        "the record has version {0}, this release knows {VERSION}: do not go back to an older release"
+    )]
     UnknownVersion(u8),
     /// Fewer bytes than any record has.
     #[error("the record is cut off")]
@@ -60,19 +62,27 @@ pub fn decode<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, RecordError> {
     if version != VERSION {
         return Err(RecordError::UnknownVersion(version));
     }
-    let (found, payload) = rest.split_at_checked(SUM_BYTES).ok_or(RecordError::Truncated)?;
+    let (found, payload) = rest
+        .split_at_checked(SUM_BYTES)
+        .ok_or(RecordError::Truncated)?;
     if found != sum(version, payload) {
         return Err(RecordError::Damaged);
     }
     let (value, left) = postcard::take_from_bytes(payload).map_err(|_| RecordError::Malformed)?;
-    if left.is_empty() { Ok(value) } else { Err(RecordError::Malformed) }
+    if left.is_empty() {
+        Ok(value)
+    } else {
+        Err(RecordError::Malformed)
+    }
 }
 
 fn sum(version: u8, payload: &[u8]) -> [u8; SUM_BYTES] {
     let mut hasher = blake3::Hasher::new();
     hasher.update(&[version]);
     hasher.update(payload);
-    hasher.finalize().as_bytes()[..SUM_BYTES].try_into().expect("32 bytes hold 8")
+    hasher.finalize().as_bytes()[..SUM_BYTES]
+        .try_into()
+        .expect("32 bytes hold 8")
 }
 
 pub(crate) fn key_of(id: u128) -> Vec<u8> {

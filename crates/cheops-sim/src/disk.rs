@@ -24,11 +24,17 @@ impl Disk {
 
     /// Everything, in order.
     pub fn read(&self) -> Vec<(Table, Vec<u8>, Vec<u8>)> {
-        self.rows.iter().map(|((table, key), value)| (*table, key.clone(), value.clone())).collect()
+        self.rows
+            .iter()
+            .map(|((table, key), value)| (*table, key.clone(), value.clone()))
+            .collect()
     }
 
     /// The keys of one table.
     pub fn keys(&self, table: Table) -> impl Iterator<Item = &Vec<u8>> {
-        self.rows.keys().filter(move |(other, _)| *other == table).map(|(_, key)| key)
+        self.rows
+            .keys()
+            .filter(move |(other, _)| *other == table)
+            .map(|(_, key)| key)
     }
 }

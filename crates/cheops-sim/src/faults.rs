@@ -57,28 +57,57 @@ impl World {
                 let name = self.hosts[other].name.clone();
                 let cut = self.network.is_cut(host, other) || self.hosts[other].core.is_none();
                 if host != other {
-                    self.step(host, if cut { Event::Down(name) } else { Event::Up(name) });
+                    self.step(
+                        host,
+                        if cut {
+                            Event::Down(name)
+                        } else {
+                            Event::Up(name)
+                        },
+                    );
                 }
             }
         }
     }
 
     fn back_up(&mut self, host: usize) {
-        let chains = self.history.chains.iter().filter(|((of, _), _)| *of == host);
-        let chains = chains.map(|((_, id), chain)| (*id, chain.clone())).collect();
+        let chains = self
+            .history
+            .chains
+            .iter()
+            .filter(|((of, _), _)| *of == host);
+        let chains = chains
+            .map(|((_, id), chain)| (*id, chain.clone()))
+            .collect();
         let disk = self.hosts[host].disk.clone();
-        self.hosts[host].backup = Some(Backup { at_ms: self.now_ms, disk, chains });
+        self.hosts[host].backup = Some(Backup {
+            at_ms: self.now_ms,
+            disk,
+            chains,
+        });
     }
 
     fn restore(&mut self, host: usize) {
-        let Some(backup) = self.hosts[host].backup.take() else { return };
+        let Some(backup) = self.hosts[host].backup.take() else {
+            return;
+        };
         if self.hosts[host].core.is_some() {
             self.crash(host);
         }
         self.counts.restores += 1;
         self.history.disturbed.insert(host);
-        self.tell(|world| format!("the disk of {} is put back to {} ms", world.hosts[host].name, backup.at_ms));
-        for done in self.hosts[host].service.done.iter().filter(|done| done.at_ms >= backup.at_ms) {
+        self.tell(|world| {
+            format!(
+                "the disk of {} is put back to {} ms",
+                world.hosts[host].name, backup.at_ms
+            )
+        });
+        for done in self.hosts[host]
+            .service
+            .done
+            .iter()
+            .filter(|done| done.at_ms >= backup.at_ms)
+        {
             let Some((op, _)) = done.op else { continue };
             let told = |((of, _), chain): (&(usize, _), &crate::history::Chain)| {
                 *of != host && chain.values().any(|(_, body)| body.operation() == op)
@@ -91,7 +120,11 @@ impl World {
         for (id, chain) in backup.chains {
             self.history.chains.insert((host, id), chain);
         }
-        self.history.restores.push(Restore { host, backup_ms: backup.at_ms, at_ms: self.now_ms });
+        self.history.restores.push(Restore {
+            host,
+            backup_ms: backup.at_ms,
+            at_ms: self.now_ms,
+        });
         let one = &mut self.hosts[host];
         one.disk = backup.disk;
         one.incarnation += 1;

@@ -39,7 +39,10 @@ impl Request {
             _ => false,
         };
         let heard = self.tries.iter().filter_map(|one| one.answer.as_ref());
-        heard.filter(|(_, answer)| good(answer)).map(|(at, _)| *at).min()
+        heard
+            .filter(|(_, answer)| good(answer))
+            .map(|(at, _)| *at)
+            .min()
     }
 
     /// True if every try was answered 503.
@@ -72,6 +75,10 @@ pub struct History {
     pub chains: BTreeMap<(usize, ReplicantId), Chain>,
     /// Where and when an entry was given up as too late.
     pub expired: BTreeMap<(usize, OperationId), u64>,
+    /// Operations that lost a position: where the logs parted, and the epoch of that position.
+    pub cut: BTreeMap<OperationId, (u64, Epoch)>,
+    /// What was shown as in doubt somewhere.
+    pub doubted: BTreeSet<OperationId>,
     /// Disks put back.
     pub restores: Vec<Restore>,
     /// Hosts that stopped or whose clock jumped.
@@ -88,7 +95,14 @@ pub struct History {
 
 impl History {
     /// Sees a batch on its way to a disk. `base` tells what was folded.
-    pub fn see(&mut self, now_ms: u64, host: usize, changes: &[Change], base: impl Fn(ReplicantId) -> Option<u64>) {
+    pub fn see(
+        &mut self,
+        now_ms: u64,
+        host: usize,
+        changes: &[Change],
+        base: impl Fn(ReplicantId) -> Option<u64>,
+    ) {
+        self.note_cut(host, changes, &base);
         for change in changes.iter().filter(|change| change.table == Table::Log) {
             let (id, index) = split(&change.key);
             let Some(value) = &change.value else {
@@ -101,9 +115,47 @@ impl History {
             let kept: Kept = decode(value).expect("what is written can be read");
             let chain = self.chains.entry((host, id)).or_default();
             if kept.stage == Stage::Expired {
-                self.expired.entry((host, kept.entry.body.operation())).or_insert(now_ms);
+                self.expired
+                    .entry((host, kept.entry.body.operation()))
+                    .or_insert(now_ms);
+            }
+            if kept.stage == Stage::InDoubt {
+                self.doubted.insert(kept.entry.body.operation());
             }
             chain.insert(index, (kept.entry.epoch, kept.entry.body));
+        }
+    }
+
+    /// What loses its position in this batch, and where the logs part.
+    fn note_cut(
+        &mut self,
+        host: usize,
+        changes: &[Change],
+        base: &impl Fn(ReplicantId) -> Option<u64>,
+    ) {
+        let removed = |change: &&Change| change.table == Table::Log && change.value.is_none();
+        let cut: Vec<(ReplicantId, u64)> = changes
+            .iter()
+            .filter(removed)
+            .map(|change| split(&change.key))
+            .collect();
+        for (id, index) in &cut {
+            if base(*id).is_none_or(|base| *index <= base) {
+                continue;
+            }
+            let first = cut
+                .iter()
+                .filter(|(other, at)| other == id && base(*id) < Some(*at));
+            let fork = first.map(|(_, at)| *at).min().unwrap_or(*index) - 1;
+            if let Some((epoch, body)) = self
+                .chains
+                .get(&(host, *id))
+                .and_then(|chain| chain.get(index))
+            {
+                self.cut
+                    .entry(body.operation())
+                    .or_insert_with(|| (fork, epoch.clone()));
+            }
         }
     }
 
@@ -117,7 +169,9 @@ impl History {
 
     /// The requests about one replicant.
     pub fn about(&self, id: ReplicantId) -> impl Iterator<Item = &Request> {
-        self.requests.values().filter(move |request| request.submission.op.replicant == id)
+        self.requests
+            .values()
+            .filter(move |request| request.submission.op.replicant == id)
     }
 }
 

@@ -38,7 +38,11 @@ fn usage() -> ExitCode {
 fn bug(words: &[&str]) -> Result<Option<Bug>, ()> {
     match words {
         [] => Ok(None),
-        ["--bug", name] => Bug::ALL.iter().find(|bug| format!("{bug:?}") == *name).map(|bug| Some(*bug)).ok_or(()),
+        ["--bug", name] => Bug::ALL
+            .iter()
+            .find(|bug| format!("{bug:?}") == *name)
+            .map(|bug| Some(*bug))
+            .ok_or(()),
         _ => Err(()),
     }
 }
@@ -63,9 +67,15 @@ fn replay(seed: u64, bug: Option<Bug>) -> ExitCode {
 }
 
 fn tell(failure: &Failure, bug: Option<Bug>) {
-    println!("seed {}: broken: {}\n    {}", failure.seed, failure.law, failure.what);
+    println!(
+        "seed {}: broken: {}\n    {}",
+        failure.seed, failure.law, failure.what
+    );
     let bug = bug.map_or(String::new(), |bug| format!(" --bug {bug:?}"));
-    println!("    replay: cargo run --profile sim -p cheops-sim -- --seed {}{bug}", failure.seed);
+    println!(
+        "    replay: cargo run --profile sim -p cheops-sim -- --seed {}{bug}",
+        failure.seed
+    );
 }
 
 fn many(range: std::ops::Range<u64>, bug: Option<Bug>) -> ExitCode {
@@ -90,8 +100,15 @@ fn many(range: std::ops::Range<u64>, bug: Option<Bug>) -> ExitCode {
         counts.faults + counts.mishaps + counts.failures,
         counts.laws
     );
-    summary.failures.iter().for_each(|failure| tell(failure, bug));
-    if summary.failures.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+    summary
+        .failures
+        .iter()
+        .for_each(|failure| tell(failure, bug));
+    if summary.failures.is_empty() {
+        ExitCode::SUCCESS
+    } else {
+        ExitCode::FAILURE
+    }
 }
 
 fn bugs(seeds: u64) -> ExitCode {
@@ -104,8 +121,16 @@ fn bugs(seeds: u64) -> ExitCode {
         let mut laws: Vec<&str> = summary.failures.iter().map(|failure| failure.law).collect();
         laws.sort();
         laws.dedup();
-        let mean = if found > 0.0 { format!("{:.0}", summary.worlds as f64 / found) } else { "not found".into() };
+        let mean = if found > 0.0 {
+            format!("{:.0}", summary.worlds as f64 / found)
+        } else {
+            "not found".into()
+        };
         println!("| {bug:?} | {} | {mean} |", laws.join("; "));
     }
-    if all { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+    if all {
+        ExitCode::SUCCESS
+    } else {
+        ExitCode::FAILURE
+    }
 }

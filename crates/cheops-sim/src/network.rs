@@ -14,11 +14,21 @@ pub struct Network {
 impl Network {
     /// Everything connected.
     pub fn new(sites: usize) -> Network {
-        Network { cut: vec![vec![false; sites]; sites], last_ms: vec![vec![0; sites]; sites] }
+        Network {
+            cut: vec![vec![false; sites]; sites],
+            last_ms: vec![vec![0; sites]; sites],
+        }
     }
 
     /// How many copies arrive, and whether that is a mishap.
-    pub fn copies(&self, from: usize, to: usize, hostile: bool, settings: &Settings, rng: &mut Rng) -> (u64, bool) {
+    pub fn copies(
+        &self,
+        from: usize,
+        to: usize,
+        hostile: bool,
+        settings: &Settings,
+        rng: &mut Rng,
+    ) -> (u64, bool) {
         if self.cut[from][to] {
             return (0, true);
         }
@@ -28,11 +38,22 @@ impl Network {
         if rng.chance(settings.loss) {
             return (0, true);
         }
-        if rng.chance(settings.repeat) { (2, true) } else { (1, false) }
+        if rng.chance(settings.repeat) {
+            (2, true)
+        } else {
+            (1, false)
+        }
     }
 
     /// When a copy arrives.
-    pub fn arrival_ms(&mut self, now_ms: u64, link: (usize, usize), hostile: bool, settings: &Settings, rng: &mut Rng) -> u64 {
+    pub fn arrival_ms(
+        &mut self,
+        now_ms: u64,
+        link: (usize, usize),
+        hostile: bool,
+        settings: &Settings,
+        rng: &mut Rng,
+    ) -> u64 {
         if hostile && rng.chance(settings.late) {
             return now_ms + rng.between(20, 6_000);
         }
@@ -56,7 +77,7 @@ impl Network {
                 self.set(other, a, true);
             }),
             _ => {
-                let side = rng.next();
+                let side = rng.draw();
                 for one in 0..sites {
                     for other in 0..sites {
                         if (side >> one) & 1 != (side >> other) & 1 {

@@ -19,7 +19,7 @@ impl Rng {
     }
 
     /// Any number.
-    pub fn next(&mut self) -> u64 {
+    pub fn draw(&mut self) -> u64 {
         let s = &mut self.0;
         let result = s[1].wrapping_mul(5).rotate_left(7).wrapping_mul(9);
         let t = s[1] << 17;
@@ -34,21 +34,21 @@ impl Rng {
 
     /// Any wide number.
     pub fn wide(&mut self) -> u128 {
-        (u128::from(self.next()) << 64) | u128::from(self.next())
+        (u128::from(self.draw()) << 64) | u128::from(self.draw())
     }
 
     /// From `low` to `high`, both possible.
     pub fn between(&mut self, low: u64, high: u64) -> u64 {
-        low + self.next() % (high - low + 1)
+        low + self.draw() % (high - low + 1)
     }
 
     /// An index below `len`.
     pub fn below(&mut self, len: usize) -> usize {
-        (self.next() % len as u64) as usize
+        (self.draw() % len as u64) as usize
     }
 
     /// True that many times in a million.
     pub fn chance(&mut self, millionths: u64) -> bool {
-        self.next() % 1_000_000 < millionths
+        self.draw() % 1_000_000 < millionths
     }
 }

@@ -74,9 +74,17 @@ impl Service {
     /// Puts things there that are nobody's replica.
     pub fn populate(&mut self, rng: &mut Rng) {
         for number in 0..rng.between(0, 3) {
-            let fields = Fields::from([("name".to_string(), format!("old{number}")), ("a".into(), "v1".into())]);
+            let fields = Fields::from([
+                ("name".to_string(), format!("old{number}")),
+                ("a".into(), "v1".into()),
+            ]);
             let local = self.mint(rng);
-            let thing = Thing { fields, mark: None, made_for: None, ready_ms: 0 };
+            let thing = Thing {
+                fields,
+                mark: None,
+                made_for: None,
+                ready_ms: 0,
+            };
             self.things.insert(local, thing);
         }
         self.strangers = self.things.clone();
@@ -103,7 +111,8 @@ impl Service {
         if flaky { Outcome::Unknown } else { outcome }
     }
 
-    fn execute(
+    /// Does it, whoever listens.
+    pub fn execute(
         &mut self,
         now_ms: u64,
         replicant: ReplicantId,
@@ -117,7 +126,11 @@ impl Service {
                     return refused;
                 }
                 let local = self.mint(rng);
-                let lag = if rng.chance(200_000) { rng.between(100, 1_500) } else { 0 };
+                let lag = if rng.chance(200_000) {
+                    rng.between(100, 1_500)
+                } else {
+                    0
+                };
                 let thing = Thing {
                     fields: fields.clone(),
                     mark: Some(op.id),
@@ -126,11 +139,24 @@ impl Service {
                 };
                 self.things.insert(local.clone(), thing);
                 self.record(now_ms, replicant, Some(op), &local, Deed::Made);
-                Outcome::Applied { status: 201, local: Some(local), body: b"{}".to_vec() }
+                Outcome::Applied {
+                    status: 201,
+                    local: Some(local),
+                    body: b"{}".to_vec(),
+                }
             }
-            Call::Run { op, local } => self.run_operation(now_ms, replicant, op, local.as_deref(), rng),
-            Call::Settle { local, fields, unset } => {
-                if let Some(refused) = self.refuse_on(now_ms, local).or_else(|| self.refuse(now_ms, fields)) {
+            Call::Run { op, local } => {
+                self.run_operation(now_ms, replicant, op, local.as_deref(), rng)
+            }
+            Call::Settle {
+                local,
+                fields,
+                unset,
+            } => {
+                if let Some(refused) = self
+                    .refuse_on(now_ms, local)
+                    .or_else(|| self.refuse(now_ms, fields))
+                {
                     return refused;
                 }
                 let thing = self.things.get_mut(local).expect("it was looked up");
@@ -140,8 +166,13 @@ impl Service {
                 ok(200)
             }
             Call::Delete { local, only_if } => {
-                let Some(thing) = self.things.get(local) else { return ok(404) };
-                if only_if.as_ref().is_some_and(|fields| !contains(&thing.fields, fields)) {
+                let Some(thing) = self.things.get(local) else {
+                    return ok(404);
+                };
+                if only_if
+                    .as_ref()
+                    .is_some_and(|fields| !contains(&thing.fields, fields))
+                {
                     return refused(Refusal::Verdict, 412);
                 }
                 self.things.remove(local);
@@ -180,7 +211,10 @@ impl Service {
             self.record(now_ms, replicant, Some(op), "", Deed::Ran);
             return ok(200);
         };
-        if let Some(refused) = self.refuse_on(now_ms, local).or_else(|| self.refuse(now_ms, &op.fields)) {
+        if let Some(refused) = self
+            .refuse_on(now_ms, local)
+            .or_else(|| self.refuse(now_ms, &op.fields))
+        {
             return refused;
         }
         let thing = self.things.get_mut(local).expect("it was looked up");
@@ -215,23 +249,52 @@ impl Service {
             return self.minted.to_string();
         }
         let hex = format!("{:032x}", rng.wide());
-        format!("{}-{}-{}-{}-{}", &hex[..8], &hex[8..12], &hex[12..16], &hex[16..20], &hex[20..])
+        format!(
+            "{}-{}-{}-{}-{}",
+            &hex[..8],
+            &hex[8..12],
+            &hex[12..16],
+            &hex[16..20],
+            &hex[20..]
+        )
     }
 
-    fn record(&mut self, at_ms: u64, replicant: ReplicantId, op: Option<&Operation>, local: &str, deed: Deed) {
+    fn record(
+        &mut self,
+        at_ms: u64,
+        replicant: ReplicantId,
+        op: Option<&Operation>,
+        local: &str,
+        deed: Deed,
+    ) {
         let op = op.map(|op| (op.id, op.kind));
-        self.done.push(Done { at_ms, replicant, op, local: local.to_string(), deed });
+        self.done.push(Done {
+            at_ms,
+            replicant,
+            op,
+            local: local.to_string(),
+            deed,
+        });
     }
 }
 
 fn contains(whole: &Fields, part: &Fields) -> bool {
-    part.iter().all(|(field, value)| whole.get(field) == Some(value))
+    part.iter()
+        .all(|(field, value)| whole.get(field) == Some(value))
 }
 
 fn ok(status: u16) -> Outcome {
-    Outcome::Applied { status, local: None, body: Vec::new() }
+    Outcome::Applied {
+        status,
+        local: None,
+        body: Vec::new(),
+    }
 }
 
 fn refused(class: Refusal, status: u16) -> Outcome {
-    Outcome::Refused { class, status, body: Vec::new() }
+    Outcome::Refused {
+        class,
+        status,
+        body: Vec::new(),
+    }
 }

@@ -41,8 +41,15 @@ pub fn run(seed: u64, bug: Option<Bug>, trace: bool) -> Result<Counts, Failure> 
     let ran = catch_unwind(AssertUnwindSafe(|| live(seed, bug, trace)));
     ran.unwrap_or_else(|panic| {
         let what = panic.downcast_ref::<String>().cloned();
-        let what = what.or_else(|| panic.downcast_ref::<&str>().map(ToString::to_string)).unwrap_or_default();
-        Err(Failure { seed, law: "the core keeps its own promises", what, trace: Vec::new() })
+        let what = what
+            .or_else(|| panic.downcast_ref::<&str>().map(ToString::to_string))
+            .unwrap_or_default();
+        Err(Failure {
+            seed,
+            law: "the core keeps its own promises",
+            what,
+            trace: Vec::new(),
+        })
     })
 }
 
@@ -63,7 +70,12 @@ fn live(seed: u64, bug: Option<Bug>, trace: bool) -> Result<Counts, Failure> {
     for (law, check) in LAWS {
         world.counts.laws += 1;
         if let Err(what) = check(&world, &evidence) {
-            return Err(Failure { seed, law, what, trace: world.trace.take().unwrap_or_default() });
+            return Err(Failure {
+                seed,
+                law,
+                what,
+                trace: world.trace.take().unwrap_or_default(),
+            });
         }
     }
     Ok(world.counts)
@@ -82,7 +94,9 @@ pub fn sweep(seeds: std::ops::Range<u64>, bug: Option<Bug>, enough: usize) -> Su
                         break;
                     }
                     let ran = run(seed, bug, false);
-                    let mut summary = summary.lock().expect("no world panics with the summary in its hands");
+                    let mut summary = summary
+                        .lock()
+                        .expect("no world panics with the summary in its hands");
                     summary.add(ran);
                     if summary.failures.len() >= enough {
                         break;

@@ -6,8 +6,14 @@ use cheops_core::{Call, Message};
 /// A message in one line.
 pub fn message(message: &Message) -> String {
     match message {
-        Message::Submit { submission, epoch } => format!("submit {:?} under {epoch:?}", submission.op.id),
-        Message::Append { header, entries, base } => format!(
+        Message::Submit { submission, epoch } => {
+            format!("submit {:?} under {epoch:?}", submission.op.id)
+        }
+        Message::Append {
+            header,
+            entries,
+            base,
+        } => format!(
             "append {:?} {:?} runs {:?} rows v{} {} {}{}",
             header.id,
             header.epoch,
@@ -17,26 +23,45 @@ pub fn message(message: &Message) -> String {
             entries.iter().map(entry).collect::<Vec<_>>().join(" "),
             if base.is_some() { " with base" } else { "" },
         ),
-        Message::Report { replicant, epoch, promised, runs, row, results, recovering, .. } => format!(
+        Message::Report {
+            replicant,
+            epoch,
+            promised,
+            runs,
+            row,
+            results,
+            recovering,
+            ..
+        } => format!(
             "report {replicant:?} {epoch:?} promised {promised:?} runs {runs:?} {} {results:?}{}",
             rows([("own", row)].into_iter()),
             if *recovering { " recovering" } else { "" },
         ),
-        Message::Promise { epoch, header, entries, base } => format!(
+        Message::Promise {
+            epoch,
+            header,
+            entries,
+            base,
+        } => format!(
             "promise {:?} {epoch:?} runs {:?} {}{}",
             header.id,
             header.runs,
             entries.iter().map(entry).collect::<Vec<_>>().join(" "),
             if base.is_some() { " with base" } else { "" },
         ),
-        Message::Shared { headers, .. } => format!("shared {:?}", headers.iter().map(|h| h.id).collect::<Vec<_>>()),
+        Message::Shared { headers, .. } => format!(
+            "shared {:?}",
+            headers.iter().map(|h| h.id).collect::<Vec<_>>()
+        ),
         other => format!("{other:?}"),
     }
 }
 
 fn rows<'a>(rows: impl Iterator<Item = (&'a str, &'a Row)>) -> String {
     let row = |(site, row): (&str, &Row)| {
-        let note = row.note.map_or(String::new(), |(index, status)| format!(" held at {index} by {status}"));
+        let note = row.note.map_or(String::new(), |(index, status)| {
+            format!(" held at {index} by {status}")
+        });
         format!("{site}:{:?}@{}{note}", row.state, row.applied)
     };
     format!("[{}]", rows.map(row).collect::<Vec<_>>().join(" "))
@@ -55,8 +80,14 @@ fn entry(entry: &Entry) -> String {
 pub fn call(call: &Call) -> String {
     match call {
         Call::Create { op, fields } => format!("create {:?} {fields:?}", op.id),
-        Call::Run { op, local } => format!("{:?} {:?} {:?} on {local:?}", op.kind, op.id, op.fields),
-        Call::Settle { local, fields, unset } => format!("settle {local} {fields:?} without {unset:?}"),
+        Call::Run { op, local } => {
+            format!("{:?} {:?} {:?} on {local:?}", op.kind, op.id, op.fields)
+        }
+        Call::Settle {
+            local,
+            fields,
+            unset,
+        } => format!("settle {local} {fields:?} without {unset:?}"),
         Call::Delete { local, only_if } => format!("delete {local} if {only_if:?}"),
         Call::Probe { how, op, .. } => format!("probe {:?} by {how:?}", op.id),
     }

@@ -4,8 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use cheops_core::eventual::{Bug, Repair, Tuning};
 use cheops_core::{
-    Call, CallId, ClientId, Effect, Envelope, Event, MeshKey, Now, OperationId, Outcome, Output, ReplicantId, Site,
-    Submission,
+    Birth, Call, CallId, ClientId, Effect, Envelope, Event, MeshKey, Now, OperationId, Outcome,
+    Output, ReplicantId, Site, Submission,
 };
 use cheops_model::SiteName;
 
@@ -15,6 +15,9 @@ use crate::network::Network;
 use crate::rng::Rng;
 use crate::service::Service;
 use crate::settings::Settings;
+
+/// How long what was sent may still be executed after it was given up, as agents are told.
+const SETTLE_MS: u64 = 1_200;
 
 /// A site with everything around it.
 pub struct Host {
@@ -52,13 +55,34 @@ pub struct Backup {
 #[allow(missing_docs)]
 pub enum Happening {
     /// A message arrives.
-    Deliver { to: usize, from: usize, envelope: Envelope },
+    Deliver {
+        to: usize,
+        from: usize,
+        envelope: Envelope,
+    },
     /// A timer.
     Wake { host: usize, run: u64 },
     /// A call reaches a service.
-    Arrive { host: usize, run: u64, id: CallId, replicant: ReplicantId, call: Call },
+    Arrive {
+        host: usize,
+        run: u64,
+        id: CallId,
+        replicant: ReplicantId,
+        call: Call,
+    },
     /// Its answer reaches the agent.
-    Return { host: usize, run: u64, id: CallId, outcome: Outcome },
+    Return {
+        host: usize,
+        run: u64,
+        id: CallId,
+        outcome: Outcome,
+    },
+    /// A call that was given up reaches a service all the same.
+    Linger {
+        host: usize,
+        replicant: ReplicantId,
+        call: Call,
+    },
     /// A client does something.
     Client,
     /// A client asks again.
@@ -164,7 +188,7 @@ impl World {
         }
         service.populate(&mut self.rng);
         Host {
-            name: SiteName::new(&format!("site{}", index + 1)).expect("it is a name"),
+            name: name_of(index + 1),
             core: None,
             disk: Disk::default(),
             service,
@@ -178,10 +202,11 @@ impl World {
 
     /// Tells what happens, if somebody listens.
     pub fn tell(&mut self, what: impl FnOnce(&World) -> String) {
-        if self.trace.is_some() {
-            let line = format!("{:>8} ms  {}", self.now_ms, what(self));
-            self.trace.as_mut().expect("somebody listens").push(line);
-        }
+        let Some(mut trace) = self.trace.take() else {
+            return;
+        };
+        trace.push(format!("{:>8} ms  {}", self.now_ms, what(self)));
+        self.trace = Some(trace);
     }
 
     /// Something will happen.
@@ -211,23 +236,53 @@ impl World {
             Happening::Deliver { to, from, envelope } => {
                 let from_name = self.hosts[from].name.clone();
                 self.tell(|world| {
-                    let what = envelope.message.as_ref().map_or("hello".to_string(), crate::trace::message);
+                    let what = envelope
+                        .message
+                        .as_ref()
+                        .map_or("hello".to_string(), crate::trace::message);
                     format!("{} ← {}: {what}", world.hosts[to].name, from_name)
                 });
-                self.step(to, Event::Message { from: from_name, envelope });
+                self.step(
+                    to,
+                    Event::Message {
+                        from: from_name,
+                        envelope,
+                    },
+                );
             }
             Happening::Wake { host, run } => {
                 if self.hosts[host].run == run {
                     self.step(host, Event::Tick);
                 }
             }
-            Happening::Arrive { host, run, id, replicant, call } => self.arrive(host, run, id, replicant, call),
-            Happening::Return { host, run, id, outcome } => {
+            Happening::Arrive {
+                host,
+                run,
+                id,
+                replicant,
+                call,
+            } => self.arrive(host, run, id, replicant, call),
+            Happening::Return {
+                host,
+                run,
+                id,
+                outcome,
+            } => {
                 if self.hosts[host].run == run {
-                    self.tell(|world| format!("{} service answers {id:?}: {outcome:?}", world.hosts[host].name));
+                    self.tell(|world| {
+                        format!(
+                            "{} service answers {id:?}: {outcome:?}",
+                            world.hosts[host].name
+                        )
+                    });
                     self.step(host, Event::Outcome { call: id, outcome });
                 }
             }
+            Happening::Linger {
+                host,
+                replicant,
+                call,
+            } => self.linger(host, replicant, &call),
             Happening::Client => self.client_acts(),
             Happening::Retry { op } => self.client_retries(op),
             Happening::Fault => self.fault(),
@@ -239,7 +294,9 @@ impl World {
     /// The clock of a host.
     pub fn clock(&self, host: usize) -> Now {
         let host = &self.hosts[host];
-        Now { monotonic_ms: host.ahead_ms + self.now_ms + self.now_ms * host.fast / 1_000 }
+        Now {
+            monotonic_ms: host.ahead_ms + self.now_ms + self.now_ms * host.fast / 1_000,
+        }
     }
 
     /// Starts an agent from its disk.
@@ -248,33 +305,43 @@ impl World {
             return;
         }
         let now = self.clock(host);
-        let peers: Vec<SiteName> = self.hosts.iter().map(|host| host.name.clone()).collect();
-        let peers = if peers.is_empty() { Vec::new() } else { self.names(&peers) };
+        let peers: Vec<SiteName> = (1..=self.settings.sites).map(name_of).collect();
         let one = &mut self.hosts[host];
         one.run += 1;
-        let tuning = Tuning { settle_ms: 1_200, refuse_after_ms: 4_000 };
+        let tuning = Tuning {
+            settle_ms: SETTLE_MS,
+            refuse_after_ms: 4_000,
+        };
         let mut out = Output::new();
         let found = one.disk.read();
         let (name, incarnation) = (one.name.clone(), one.incarnation);
-        let core =
-            Site::start_with(name, self.key.clone(), tuning, incarnation, &peers, found, now, self.bug, &mut out);
+        let birth = Birth {
+            me: name,
+            key: self.key.clone(),
+            tuning,
+            incarnation,
+            peers,
+            found,
+            bug: self.bug,
+        };
+        let core = Site::start(birth, now, &mut out);
         assert!(core.quarantined().is_empty(), "every record can be read");
         self.hosts[host].core = Some(core);
-        self.tell(|world| format!("{} starts, incarnation {incarnation}", world.hosts[host].name));
+        self.tell(|world| {
+            format!(
+                "{} starts, incarnation {incarnation}",
+                world.hosts[host].name
+            )
+        });
         self.speak(host, out);
-    }
-
-    fn names(&self, known: &[SiteName]) -> Vec<SiteName> {
-        let all = (1..=self.settings.sites).map(|number| SiteName::new(&format!("site{number}")));
-        let mut all: Vec<SiteName> = all.map(|name| name.expect("it is a name")).collect();
-        all.retain(|name| known.contains(name) || known.len() < self.settings.sites);
-        all
     }
 
     /// One step of an agent, with its write and what follows; it may stop at any point in between.
     pub fn step(&mut self, host: usize, event: Event) {
         let now = self.clock(host);
-        let Some(core) = self.hosts[host].core.as_mut() else { return };
+        let Some(core) = self.hosts[host].core.as_mut() else {
+            return;
+        };
         let mut out = Output::new();
         core.step(now, event, &mut out);
         let weight = core.weight();
@@ -299,7 +366,9 @@ impl World {
         });
         let effects = effects.unwrap_or_else(|never| match never {});
         let core = self.hosts[host].core.as_ref().expect("it has just spoken");
-        self.history.see(self.now_ms, host, &changes, |id| core.replicant(id).map(|view| view.base));
+        self.history.see(self.now_ms, host, &changes, |id| {
+            core.replicant(id).map(|view| view.base)
+        });
         self.hosts[host].disk.commit(changes);
         let count = effects.len();
         for (done, effect) in effects.into_iter().enumerate() {
@@ -317,21 +386,44 @@ impl World {
     fn effect(&mut self, host: usize, effect: Effect) {
         match effect {
             Effect::Send { to, envelope } => {
-                let Some(to) = self.hosts.iter().position(|host| host.name == to).or_else(|| index_of(&to)) else {
-                    return;
-                };
-                if to < self.hosts.len() {
+                let to = (0..self.settings.sites).find(|index| name_of(index + 1) == to);
+                if let Some(to) = to {
                     self.post(host, to, envelope);
                 }
             }
-            Effect::Call { id, replicant, service: _, call } => {
+            Effect::Call {
+                id,
+                replicant,
+                service: _,
+                call,
+            } => {
                 self.note_call(host, replicant, &call);
-                let (at_ms, run) = (self.now_ms + self.rng.between(1, 60), self.hosts[host].run);
-                self.tell(|world| format!("{} calls {id:?}: {}", world.hosts[host].name, crate::trace::call(&call)));
-                self.at(at_ms, Happening::Arrive { host, run, id, replicant, call });
+                let (at_ms, run) = (
+                    self.now_ms + self.rng.between(1, self.settings.slow_ms),
+                    self.hosts[host].run,
+                );
+                self.tell(|world| {
+                    format!(
+                        "{} calls {id:?}: {}",
+                        world.hosts[host].name,
+                        crate::trace::call(&call)
+                    )
+                });
+                self.at(
+                    at_ms,
+                    Happening::Arrive {
+                        host,
+                        run,
+                        id,
+                        replicant,
+                        call,
+                    },
+                );
             }
             Effect::Answer { client, answer } => {
-                self.tell(|world| format!("{} answers {client:?}: {answer:?}", world.hosts[host].name));
+                self.tell(|world| {
+                    format!("{} answers {client:?}: {answer:?}", world.hosts[host].name)
+                });
                 self.client_hears(client, answer);
             }
             Effect::Wake { at_ms } => {
@@ -346,44 +438,117 @@ impl World {
     }
 
     fn post(&mut self, from: usize, to: usize, envelope: Envelope) {
-        let (copies, mishap) = self.network.copies(from, to, self.hostile, &self.settings, &mut self.rng);
+        let (copies, mishap) =
+            self.network
+                .copies(from, to, self.hostile, &self.settings, &mut self.rng);
         self.counts.mishaps += u64::from(mishap);
         for _ in 0..copies {
             let (settings, rng) = (&self.settings, &mut self.rng);
-            let at_ms = self.network.arrival_ms(self.now_ms, (from, to), self.hostile, settings, rng);
-            let what = Happening::Deliver { to, from, envelope: envelope.clone() };
+            let at_ms =
+                self.network
+                    .arrival_ms(self.now_ms, (from, to), self.hostile, settings, rng);
+            let what = Happening::Deliver {
+                to,
+                from,
+                envelope: envelope.clone(),
+            };
             self.at(at_ms, what);
         }
     }
 
     fn note_call(&mut self, host: usize, replicant: ReplicantId, call: &Call) {
         let Call::Run { op, .. } = call else { return };
-        let Some(chain) = self.history.chains.get(&(host, replicant)) else { return };
-        let at = chain.iter().find(|(_, (_, body))| matches!(body, cheops_core::eventual::Body::Run(o) if o.id == op.id));
+        let Some(chain) = self.history.chains.get(&(host, replicant)) else {
+            return;
+        };
+        let at = chain.iter().find(
+            |(_, (_, body))| matches!(body, cheops_core::eventual::Body::Run(o) if o.id == op.id),
+        );
         if let Some((index, (epoch, _))) = at {
-            self.history.called.push((host, replicant, epoch.clone(), *index));
+            self.history
+                .called
+                .push((host, replicant, epoch.clone(), *index));
         }
     }
 
     fn arrive(&mut self, host: usize, run: u64, id: CallId, replicant: ReplicantId, call: Call) {
         let mapped = self.mapped(host);
         let now_ms = self.now_ms;
+        let flaky = self.hosts[host].service.flaky;
+        if matches!(call, Call::Create { .. }) && self.rng.chance(flaky / 2) {
+            // The agent gives up; the service does it later, within what is known of it.
+            let late_ms = self.now_ms + self.rng.between(1, SETTLE_MS * 3 / 2);
+            self.at(
+                late_ms,
+                Happening::Linger {
+                    host,
+                    replicant,
+                    call,
+                },
+            );
+            self.counts.failures += 1;
+            let outcome = Outcome::Unknown;
+            return self.at(
+                self.now_ms + 1,
+                Happening::Return {
+                    host,
+                    run,
+                    id,
+                    outcome,
+                },
+            );
+        }
         let one = &mut self.hosts[host];
         let before = one.service.done.len();
-        let outcome = one.service.run(now_ms, replicant, &call, &mapped, &mut self.rng);
+        let outcome = one
+            .service
+            .run(now_ms, replicant, &call, &mapped, &mut self.rng);
         let done = one.service.done.len() > before;
         self.counts.failures += u64::from(matches!(outcome, Outcome::Unknown | Outcome::NotSent));
         if done {
-            self.tell(|world| format!("{} service did {}", world.hosts[host].name, crate::trace::call(&call)));
+            self.tell(|world| {
+                format!(
+                    "{} service did {}",
+                    world.hosts[host].name,
+                    crate::trace::call(&call)
+                )
+            });
         }
-        let at_ms = self.now_ms + self.rng.between(1, 60);
-        self.at(at_ms, Happening::Return { host, run, id, outcome });
+        let at_ms = self.now_ms + self.rng.between(1, self.settings.slow_ms);
+        self.at(
+            at_ms,
+            Happening::Return {
+                host,
+                run,
+                id,
+                outcome,
+            },
+        );
+    }
+
+    /// The service does what nobody waits for any more.
+    fn linger(&mut self, host: usize, replicant: ReplicantId, call: &Call) {
+        let (mapped, now_ms) = (self.mapped(host), self.now_ms);
+        self.tell(|world| {
+            format!(
+                "{} service at last: {}",
+                world.hosts[host].name,
+                crate::trace::call(call)
+            )
+        });
+        self.hosts[host]
+            .service
+            .execute(now_ms, replicant, call, &mapped, &mut self.rng);
     }
 
     fn mapped(&self, host: usize) -> BTreeSet<String> {
-        let Some(core) = &self.hosts[host].core else { return BTreeSet::new() };
+        let Some(core) = &self.hosts[host].core else {
+            return BTreeSet::new();
+        };
         let name = &self.hosts[host].name;
-        core.replicants().filter_map(|view| view.rows.get(name)?.local.clone()).collect()
+        core.replicants()
+            .filter_map(|view| view.rows.get(name)?.local.clone())
+            .collect()
     }
 
     /// Stops an agent without a word.
@@ -417,6 +582,6 @@ impl World {
     }
 }
 
-fn index_of(name: &SiteName) -> Option<usize> {
-    name.as_str().strip_prefix("site")?.parse::<usize>().ok()?.checked_sub(1)
+fn name_of(number: usize) -> SiteName {
+    SiteName::new(&format!("site{number}")).expect("it is a name")
 }

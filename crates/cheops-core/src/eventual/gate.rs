@@ -9,7 +9,9 @@ use super::replicant::{Doing, Gate, Making, Replicant};
 use super::shared::Shared;
 use crate::ids::Shape;
 use crate::limits::{NO_ROOM_MS, RETRY_MS};
-use crate::operation::{Answer, DoubtBy, Fields, Form, Found, Kind, Operation, Outcome, Problem, Refusal, Repeat};
+use crate::operation::{
+    Answer, DoubtBy, Fields, Form, Found, Kind, Operation, Outcome, Problem, Refusal, Repeat,
+};
 use crate::output::{Call, Output};
 
 /// What remains of the replicant after an outcome.
@@ -31,7 +33,10 @@ impl Replicant {
             let (id, digest) = (next.op.id, next.op.digest);
             if let Some(until) = self.pending_until.get(&id) {
                 next.op.ttl_ms = Some(until.saturating_sub(shared.now_ms));
-                if next.op.kind == Kind::Action && *until <= shared.now_ms && !shared.planted(Bug::RunExpired) {
+                if next.op.kind == Kind::Action
+                    && *until <= shared.now_ms
+                    && !shared.planted(Bug::RunExpired)
+                {
                     self.pending.pop_front();
                     shared.conclude(id, digest, Answer::Cancelled, out);
                     continue;
@@ -55,7 +60,11 @@ impl Replicant {
                 shared.conclude(id, digest, Answer::Gone, out);
                 continue;
             }
-            if next.op.expects.is_some_and(|expected| expected != self.log.last()) {
+            if next
+                .op
+                .expects
+                .is_some_and(|expected| expected != self.log.last())
+            {
                 self.pending.pop_front();
                 shared.conclude(id, digest, Answer::PreconditionFailed, out);
                 continue;
@@ -84,88 +93,160 @@ impl Replicant {
     fn is_current(&self, shared: &Shared) -> bool {
         let row = self.row(&shared.me);
         let made = row.local.is_some() || self.log.last() == 0;
-        made && row.applied == self.log.last() && self.record.mend == super::replicant::Mend::Nothing
+        made && row.applied == self.log.last()
+            && self.record.mend == super::replicant::Mend::Nothing
     }
 
     fn is_stuck(&self, shared: &Shared) -> bool {
-        let stuck = |stage: &Stage| matches!(stage, Stage::Waiting(_) | Stage::InDoubt | Stage::Refused(_));
+        let stuck = |stage: &Stage| {
+            matches!(
+                stage,
+                Stage::Waiting(_) | Stage::InDoubt | Stage::Refused(_)
+            )
+        };
         let next = self.log.get(self.row(&shared.me).applied + 1);
         self.retry_ms > shared.now_ms
-            || self.record.making.as_ref().is_some_and(|making| stuck(&making.stage))
+            || self
+                .record
+                .making
+                .as_ref()
+                .is_some_and(|making| stuck(&making.stage))
             || next.is_some_and(|kept| stuck(&kept.stage))
             || self.record.mend != super::replicant::Mend::Nothing
     }
 
     pub(super) fn ask_gate(&mut self, op: Operation, shared: &mut Shared, out: &mut Output) {
         let call = match op.kind {
-            Kind::Create => Call::Create { fields: op.fields.clone(), op: op.clone() },
-            Kind::Update | Kind::Action => Call::Run { local: self.row(&shared.me).local.clone(), op: op.clone() },
+            Kind::Create => Call::Create {
+                fields: op.fields.clone(),
+                op: op.clone(),
+            },
+            Kind::Update | Kind::Action => Call::Run {
+                local: self.row(&shared.me).local.clone(),
+                op: op.clone(),
+            },
             Kind::Delete => self.delete_call(shared),
         };
         if shared.planted(Bug::AnswerEarly) {
             let meta = self.record.meta.clone();
-            shared.conclude(op.id, op.digest, Answer::Service { status: 200, body: Vec::new(), meta }, out);
+            shared.conclude(
+                op.id,
+                op.digest,
+                Answer::Service {
+                    status: 200,
+                    body: Vec::new(),
+                    meta,
+                },
+                out,
+            );
         }
         if op.kind == Kind::Update {
             self.mark_unknown(op.fields.keys().cloned().collect());
         }
-        self.record.gate = Some(Gate { op, stage: Stage::Calling });
+        self.record.gate = Some(Gate {
+            op,
+            stage: Stage::Calling,
+        });
         let id = shared.call(self.record.id, &self.record.service, call, out);
         self.call = Some((id, Doing::Gate));
     }
 
     pub(super) fn delete_call(&self, shared: &Shared) -> Call {
-        let local = self.row(&shared.me).local.clone().expect("there is something to delete");
+        let local = self
+            .row(&shared.me)
+            .local
+            .clone()
+            .expect("there is something to delete");
         let only_if = self.record.matched.then(|| self.known_fields());
         Call::Delete { local, only_if }
     }
 
     fn known_fields(&self) -> Fields {
         let known = |(_, value): &(&String, &String)| *value != super::apply::UNKNOWN;
-        self.record.written.iter().filter(known).map(|(f, v)| (f.clone(), v.clone())).collect()
+        self.record
+            .written
+            .iter()
+            .filter(known)
+            .map(|(f, v)| (f.clone(), v.clone()))
+            .collect()
     }
 
     /// The agent stopped while its service was asked.
     pub(super) fn recover_gate(&mut self, shared: &mut Shared, out: &mut Output) {
-        let Some(gate) = &mut self.record.gate else { return };
+        let Some(gate) = &mut self.record.gate else {
+            return;
+        };
         // What was sent may still be executed.
         self.retry_ms = shared.now_ms + shared.tuning.settle_ms;
         match (gate.op.kind, gate.op.repeat, self.record.doubt) {
             (Kind::Delete, _, _) | (_, Repeat::Safe, _) => self.release(Stage::Queued, shared, out),
-            (Kind::Create, Repeat::Never, DoubtBy::Mark | DoubtBy::Match) => gate.stage = Stage::InDoubt,
+            (Kind::Create, Repeat::Never, DoubtBy::Mark | DoubtBy::Match) => {
+                gate.stage = Stage::InDoubt
+            }
             (_, Repeat::Never, _) => self.release(Stage::InDoubt, shared, out),
         }
     }
 
     /// Doubt at the gate is looked into before anybody else is bothered.
     pub(super) fn probe_gate(&mut self, shared: &mut Shared, out: &mut Output) {
-        let Some(gate) = &self.record.gate else { return };
+        let Some(gate) = &self.record.gate else {
+            return;
+        };
         if self.call.is_some() || self.retry_ms > shared.now_ms || gate.stage != Stage::InDoubt {
             return;
         }
         let op = gate.op.clone();
-        let call = Call::Probe { how: self.record.doubt, fields: op.fields.clone(), op };
+        let call = Call::Probe {
+            how: self.record.doubt,
+            fields: op.fields.clone(),
+            op,
+        };
         let id = shared.call(self.record.id, &self.record.service, call, out);
         self.call = Some((id, Doing::GateProbe));
     }
 
-    pub(super) fn gate_outcome(&mut self, outcome: Outcome, shared: &mut Shared, out: &mut Output) -> Fate {
-        let gate = self.record.gate.as_ref().expect("an outcome of the gate comes while it is closed");
+    pub(super) fn gate_outcome(
+        &mut self,
+        outcome: Outcome,
+        shared: &mut Shared,
+        out: &mut Output,
+    ) -> Fate {
+        let gate = self
+            .record
+            .gate
+            .as_ref()
+            .expect("an outcome of the gate comes while it is closed");
         let (op, now_ms) = (gate.op.clone(), shared.now_ms);
         match outcome {
-            Outcome::Applied { status, local, body } => self.pass(op, status, local, body, shared, out),
-            Outcome::Refused { class: Refusal::Verdict | Refusal::NotReady, status, body } => {
+            Outcome::Applied {
+                status,
+                local,
+                body,
+            } => self.pass(op, status, local, body, shared, out),
+            Outcome::Refused {
+                class: Refusal::Verdict | Refusal::NotReady,
+                status,
+                body,
+            } => {
                 if shared.planted(Bug::VerdictGoesOn) {
                     self.release(Stage::Refused(status), shared, out);
                 }
                 self.record.gate = None;
-                let answer = Answer::Service { status, body, meta: self.record.meta.clone() };
+                let answer = Answer::Service {
+                    status,
+                    body,
+                    meta: self.record.meta.clone(),
+                };
                 shared.conclude(op.id, op.digest, answer, out);
                 if self.log.last() == 0 && self.leads(&shared.me) {
                     return Fate::NeverWas;
                 }
             }
-            Outcome::Refused { class: Refusal::NoRoom, status, .. } => {
+            Outcome::Refused {
+                class: Refusal::NoRoom,
+                status,
+                ..
+            } => {
                 self.retry_ms = now_ms + NO_ROOM_MS;
                 self.release(Stage::Waiting(status), shared, out);
             }
@@ -185,7 +266,11 @@ impl Replicant {
     }
 
     pub(super) fn gate_probed(&mut self, outcome: Outcome, shared: &mut Shared, out: &mut Output) {
-        let gate = self.record.gate.as_ref().expect("an outcome of the gate comes while it is closed");
+        let gate = self
+            .record
+            .gate
+            .as_ref()
+            .expect("an outcome of the gate comes while it is closed");
         let op = gate.op.clone();
         match outcome {
             Outcome::Found(Found::Ours(local)) => {
@@ -232,18 +317,28 @@ impl Replicant {
             // Deposed meanwhile. It is done and will be acknowledged, so it goes to whoever leads.
             self.unseat(op, Stage::Applied(status), self.log.last(), shared, out);
         }
-        let answer = Answer::Service { status, body, meta: self.record.meta.clone() };
+        let answer = Answer::Service {
+            status,
+            body,
+            meta: self.record.meta.clone(),
+        };
         shared.conclude(id, digest, answer, out);
     }
 
     /// Gives a position to what the gate could not decide.
     pub(super) fn release(&mut self, stage: Stage, shared: &mut Shared, out: &mut Output) {
-        let Some(gate) = self.record.gate.take() else { return };
+        let Some(gate) = self.record.gate.take() else {
+            return;
+        };
         let stage = match gate.op.kind {
             // Whether it exists here is not the entry's business: entries of others come and go, this stays.
             Kind::Create => {
                 let fields = gate.op.fields.clone();
-                self.record.making = Some(Making { fields, upto: 1, stage });
+                self.record.making = Some(Making {
+                    fields,
+                    upto: 1,
+                    stage,
+                });
                 Stage::Queued
             }
             Kind::Update | Kind::Delete | Kind::Action => stage,

@@ -59,7 +59,11 @@ impl Stage {
     pub fn is_final(&self) -> bool {
         match self {
             Stage::Applied(_) | Stage::Covered | Stage::Expired | Stage::Void => true,
-            Stage::Queued | Stage::Calling | Stage::Refused(_) | Stage::Waiting(_) | Stage::InDoubt => false,
+            Stage::Queued
+            | Stage::Calling
+            | Stage::Refused(_)
+            | Stage::Waiting(_)
+            | Stage::InDoubt => false,
         }
     }
 }
@@ -115,7 +119,10 @@ pub(crate) struct Log {
 
 impl Log {
     pub(crate) fn recover(base: Base, kept: Vec<Kept>) -> Log {
-        let mut log = Log { base, ..Log::default() };
+        let mut log = Log {
+            base,
+            ..Log::default()
+        };
         for kept in kept {
             // What lies below the base was folded; a hole means that what follows cannot be relied upon.
             if kept.entry.index == log.last() + 1 {
@@ -139,12 +146,14 @@ impl Log {
     }
 
     pub(crate) fn set_stage(&mut self, index: u64, stage: Stage) {
-        let Some(at) = index.checked_sub(self.base.index + 1) else { return };
-        if let Some(kept) = self.entries.get_mut(at as usize) {
-            if kept.stage != stage {
-                kept.stage = stage;
-                self.dirty.insert(index);
-            }
+        let Some(at) = index.checked_sub(self.base.index + 1) else {
+            return;
+        };
+        if let Some(kept) = self.entries.get_mut(at as usize)
+            && kept.stage != stage
+        {
+            kept.stage = stage;
+            self.dirty.insert(index);
         }
     }
 
@@ -172,11 +181,18 @@ impl Log {
             starts.push((epoch.clone(), self.base.index));
         }
         for kept in &self.entries {
-            if starts.last().is_none_or(|(epoch, _)| *epoch != kept.entry.epoch) {
+            if starts
+                .last()
+                .is_none_or(|(epoch, _)| *epoch != kept.entry.epoch)
+            {
                 starts.push((kept.entry.epoch.clone(), kept.entry.index));
             }
         }
-        Runs { base: self.base.index, last: self.last(), starts }
+        Runs {
+            base: self.base.index,
+            last: self.last(),
+            starts,
+        }
     }
 
     /// The last index at which both logs are the same; none if what they share was folded on a side.
@@ -210,7 +226,8 @@ impl Log {
             let kept = self.entries.pop_front().expect("the log reaches that far");
             self.dirty.remove(&kept.entry.index);
             fold(&mut self.base, &kept.entry, &voided);
-            if keep_actions && matches!(&kept.entry.body, Body::Run(op) if op.kind == Kind::Action) {
+            if keep_actions && matches!(&kept.entry.body, Body::Run(op) if op.kind == Kind::Action)
+            {
                 self.base.actions.push(kept.entry.clone());
             }
             self.base.index = kept.entry.index;
@@ -223,8 +240,16 @@ impl Log {
     /// What clients have written up to and with `index`.
     pub(crate) fn desired(&self, index: u64) -> Base {
         let voided = self.voided();
-        let mut base = Base { actions: Vec::new(), parked: Vec::new(), ..self.base.clone() };
-        for kept in self.entries.iter().take_while(|kept| kept.entry.index <= index) {
+        let mut base = Base {
+            actions: Vec::new(),
+            parked: Vec::new(),
+            ..self.base.clone()
+        };
+        for kept in self
+            .entries
+            .iter()
+            .take_while(|kept| kept.entry.index <= index)
+        {
             fold(&mut base, &kept.entry, &voided);
         }
         base
@@ -281,7 +306,11 @@ impl Runs {
         if index > self.last {
             return None;
         }
-        self.starts.iter().rev().find(|(_, first)| *first <= index).map(|(epoch, _)| epoch)
+        self.starts
+            .iter()
+            .rev()
+            .find(|(_, first)| *first <= index)
+            .map(|(epoch, _)| epoch)
     }
 
     /// Logs are compared by their last epoch, then by length.

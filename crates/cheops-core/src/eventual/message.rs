@@ -45,7 +45,14 @@ pub struct Row {
 
 impl Row {
     pub(crate) fn pending(incarnation: u64) -> Row {
-        Row { version: 0, incarnation, applied: 0, state: ReplicaState::Pending, local: None, note: None }
+        Row {
+            version: 0,
+            incarnation,
+            applied: 0,
+            state: ReplicaState::Pending,
+            local: None,
+            note: None,
+        }
     }
 
     /// True if it tells more than `other`.

@@ -4,8 +4,11 @@
 //! spread what was ordered; `apply` runs it; `promote`, `restore` are for when leaders and disks change.
 
 mod apply;
+mod command;
+mod follow;
 mod gate;
 mod log;
+mod make;
 mod message;
 mod outbox;
 mod planted;
@@ -13,10 +16,13 @@ mod promote;
 mod replicant;
 mod restore;
 mod send;
+mod settle;
 mod shared;
 mod site;
+mod start;
 mod submit;
 mod view;
+mod wake;
 
 pub use log::{Base, Body, Entry, Kept, Runs, Stage};
 pub use message::{Header, Message, ReplicaState, Result, Row};
@@ -24,4 +30,5 @@ pub use message::{Header, Message, ReplicaState, Result, Row};
 pub use planted::Bug;
 pub use shared::Tuning;
 pub use site::{Event, Found as FoundRecords, Now, Quarantined, Repair, Site};
+pub use start::Birth;
 pub use view::{OperationView, ReplicantView};

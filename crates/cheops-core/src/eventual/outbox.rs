@@ -33,7 +33,8 @@ impl Site {
                 None => self.offer(kept.submission, out),
             }
         }
-        self.shared.arm_no_later(Timer::Outbox, self.shared.now_ms + RESEND_MS.1 / 2);
+        self.shared
+            .arm_no_later(Timer::Outbox, self.shared.now_ms + RESEND_MS.1 / 2);
     }
 
     fn offer(&mut self, submission: Submission, out: &mut Output) {
@@ -43,7 +44,8 @@ impl Site {
         match self.replicants.get_mut(&id) {
             Some(replicant) if replicant.leads(&me) => {
                 let op = submission.op.id;
-                let known = replicant.operations().contains(&op) || replicant.pending.iter().any(|p| p.op.id == op);
+                let known = replicant.operations().contains(&op)
+                    || replicant.pending.iter().any(|p| p.op.id == op);
                 if !known && replicant.pending.len() < PENDING_MAX {
                     replicant.admit(submission, self.shared.now_ms);
                     self.shared.touched.insert(id);
@@ -53,7 +55,14 @@ impl Site {
                 let epoch = replicant.record.epoch.clone();
                 if epoch.site != me {
                     let to = epoch.site.clone();
-                    self.shared.send(&to, Message::Submit { submission, epoch: Some(epoch) }, out);
+                    self.shared.send(
+                        &to,
+                        Message::Submit {
+                            submission,
+                            epoch: Some(epoch),
+                        },
+                        out,
+                    );
                 }
             }
             None if submission.op.kind == Kind::Create && !answered && recovering => (),
@@ -64,12 +73,17 @@ impl Site {
                 self.shared.touched.insert(id);
             }
             // Deleted everywhere, and the tombstone is gone too.
-            None => self.shared.conclude(submission.op.id, submission.op.digest, Answer::Gone, out),
+            None => self
+                .shared
+                .conclude(submission.op.id, submission.op.digest, Answer::Gone, out),
         }
     }
 
     fn has_answer(&self, op: OperationId) -> bool {
-        self.shared.answers.get(&op).is_some_and(|(record, _)| record.answer.is_some())
+        self.shared
+            .answers
+            .get(&op)
+            .is_some_and(|(record, _)| record.answer.is_some())
     }
 
     fn offer_again(&mut self, op: Operation, fork: u64, out: &mut Output) {
@@ -86,13 +100,25 @@ impl Site {
             self.shared.touched.insert(id);
         } else if epoch.site != me {
             let to = epoch.site.clone();
-            self.shared.send(&to, Message::Resubmit { op, fork, epoch }, out);
+            self.shared
+                .send(&to, Message::Resubmit { op, fork, epoch }, out);
         }
     }
 
-    pub(super) fn outbox_answered(&mut self, from: &SiteName, op: OperationId, answer: &Answer, out: &mut Output) {
-        let Some(kept) = self.shared.outbox.get_mut(&op) else { return };
-        let leader = self.replicants.get(&kept.submission.op.replicant).map(|r| &r.record.epoch.site);
+    pub(super) fn outbox_answered(
+        &mut self,
+        from: &SiteName,
+        op: OperationId,
+        answer: &Answer,
+        out: &mut Output,
+    ) {
+        let Some(kept) = self.shared.outbox.get_mut(&op) else {
+            return;
+        };
+        let leader = self
+            .replicants
+            .get(&kept.submission.op.replicant)
+            .map(|r| &r.record.epoch.site);
         if kept.fork.is_some() || leader != Some(from) {
             return;
         }
@@ -111,29 +137,54 @@ impl Site {
     }
 
     /// A request for one other site, kept until it can be brought there.
-    pub(super) fn enqueue(&mut self, client: ClientId, mut submission: Submission, out: &mut Output) {
-        let target = submission.sites.first().filter(|target| **target != self.shared.me).cloned();
+    pub(super) fn enqueue(
+        &mut self,
+        client: ClientId,
+        mut submission: Submission,
+        out: &mut Output,
+    ) {
+        let target = submission
+            .sites
+            .first()
+            .filter(|target| **target != self.shared.me)
+            .cloned();
         let asker = Asker::Client(client);
-        let waiter = |deadline_ms| Waiter { asker, attempt: submission.attempt, deadline_ms };
+        let waiter = |deadline_ms| Waiter {
+            asker,
+            attempt: submission.attempt,
+            deadline_ms,
+        };
         let (op, digest) = (submission.op.id, submission.op.digest);
         let Some(target) = target else {
             let waiter = waiter(self.shared.now_ms);
-            return self.shared.void_one(op, digest, waiter, Problem::SiteUnreachable, out);
+            return self
+                .shared
+                .void_one(op, digest, waiter, Problem::SiteUnreachable, out);
         };
         let waiter = waiter(match submission.mode {
             Mode::Wait(ms) => self.shared.now_ms + ms,
             Mode::Async => self.shared.now_ms,
         });
         if let Some((record, _)) = self.shared.answers.get(&op) {
-            let answer = if record.digest == digest { record.answer.clone() } else { Some(Answer::KeyReused) };
+            let answer = if record.digest == digest {
+                record.answer.clone()
+            } else {
+                Some(Answer::KeyReused)
+            };
             if let Some(answer) = answer {
                 return self.shared.tell(op, waiter, answer, out);
             }
         }
-        let id = self.shared.key.queue_of(&self.shared.me, &target, self.shared.boot.incarnation);
+        let id = self
+            .shared
+            .key
+            .queue_of(&self.shared.me, &target, self.shared.boot.incarnation);
         submission.op.replicant = id;
         let shared = &mut self.shared;
-        let queue = self.replicants.entry(id).or_insert_with(|| Replicant::conceive(&submission, id, shared));
+        let queue = self
+            .replicants
+            .entry(id)
+            .or_insert_with(|| Replicant::conceive(&submission, id, shared));
         let problem = match queue.leads(&shared.me) {
             false => Some(Problem::Recovering),
             true => (queue.log.len() >= OUTBOX_MAX).then_some(Problem::Busy),
@@ -154,7 +205,13 @@ impl Site {
 
 impl Replicant {
     /// Gives the next position.
-    pub(super) fn append(&mut self, body: Body, stage: Stage, shared: &mut Shared, out: &mut Output) -> u64 {
+    pub(super) fn append(
+        &mut self,
+        body: Body,
+        stage: Stage,
+        shared: &mut Shared,
+        out: &mut Output,
+    ) -> u64 {
         assert!(self.leads(&shared.me), "only a leader gives positions");
         let index = self.log.last() + 1;
         let ttl_left_ms = match &body {
@@ -162,10 +219,19 @@ impl Replicant {
             Body::Park(_) | Body::Void(_) => None,
         };
         if let Some(left) = ttl_left_ms {
-            self.deadlines.insert(index, shared.now_ms.saturating_add(left));
+            self.deadlines
+                .insert(index, shared.now_ms.saturating_add(left));
         }
         let op = body.operation();
-        self.log.push(Entry { index, epoch: self.record.epoch.clone(), body, ttl_left_ms }, stage);
+        self.log.push(
+            Entry {
+                index,
+                epoch: self.record.epoch.clone(),
+                body,
+                ttl_left_ms,
+            },
+            stage,
+        );
         shared.drop_outbox(op, out);
         index
     }
@@ -173,15 +239,25 @@ impl Replicant {
     /// To the gate's queue. Its time goes on while it waits.
     pub(super) fn admit(&mut self, submission: Submission, now_ms: u64) {
         if let Some(left) = submission.op.ttl_ms {
-            self.pending_until.insert(submission.op.id, now_ms.saturating_add(left));
+            self.pending_until
+                .insert(submission.op.id, now_ms.saturating_add(left));
         }
         self.pending.push_back(submission);
     }
 
     /// What a deposed leader had acknowledged: applied where nothing it touches was changed since, else parked.
-    pub(super) fn readmit(&mut self, op: Operation, fork: u64, shared: &mut Shared, out: &mut Output) {
+    pub(super) fn readmit(
+        &mut self,
+        op: Operation,
+        fork: u64,
+        shared: &mut Shared,
+        out: &mut Output,
+    ) {
         let pending = self.pending.iter().any(|pending| pending.op.id == op.id);
-        if self.operations().contains(&op.id) || pending || self.log.base.parked.iter().any(|p| p.id == op.id) {
+        if self.operations().contains(&op.id)
+            || pending
+            || self.log.base.parked.iter().any(|p| p.id == op.id)
+        {
             shared.drop_outbox(op.id, out);
             return;
         }
@@ -209,7 +285,11 @@ impl Replicant {
         let since = self.log.iter().filter(|kept| kept.entry.index > fork);
         since.into_iter().any(|kept| match &kept.entry.body {
             Body::Run(other) => {
-                op.kind == Kind::Delete || op.fields.keys().any(|field| other.fields.contains_key(field))
+                op.kind == Kind::Delete
+                    || op
+                        .fields
+                        .keys()
+                        .any(|field| other.fields.contains_key(field))
             }
             Body::Park(_) | Body::Void(_) => false,
         })
@@ -217,7 +297,9 @@ impl Replicant {
 
     /// The stage of something that was done here while it stood in another log.
     pub(super) fn rejoin(&mut self, body: &Body, ran: Stage) -> Stage {
-        let Body::Run(op) = body else { return Stage::Void };
+        let Body::Run(op) = body else {
+            return Stage::Void;
+        };
         match op.kind {
             // What it wrote may have been put back meanwhile.
             Kind::Update => {
@@ -247,5 +329,8 @@ pub(super) fn deposed(op: Operation, replicant: &Replicant, fork: u64) -> Outbox
         attempt: 0,
         mode: Mode::Async,
     };
-    OutboxRecord { submission, fork: Some(fork) }
+    OutboxRecord {
+        submission,
+        fork: Some(fork),
+    }
 }

@@ -47,11 +47,21 @@ impl Replicant {
     /// Wants to lead.
     pub(super) fn stand(&mut self, quorum: Quorum, shared: &mut Shared) {
         let counter = self.record.promised.counter.max(self.record.epoch.counter) + 1;
-        let epoch = Epoch { counter, site: shared.me.clone() };
+        let epoch = Epoch {
+            counter,
+            site: shared.me.clone(),
+        };
         self.record.promised = epoch.clone();
         let (votes, unknown) = (BTreeMap::new(), BTreeSet::new());
         let now_ms = shared.now_ms;
-        self.candidacy = Some(Candidacy { epoch, quorum, since_ms: now_ms, next_ms: now_ms, votes, unknown });
+        self.candidacy = Some(Candidacy {
+            epoch,
+            quorum,
+            since_ms: now_ms,
+            next_ms: now_ms,
+            votes,
+            unknown,
+        });
         shared.touched.insert(self.record.id);
     }
 
@@ -59,16 +69,33 @@ impl Replicant {
     pub(super) fn canvass(&mut self, shared: &mut Shared, out: &mut Output) {
         self.watch_vacancy(shared);
         self.stand_if_needed(shared);
-        let Some(candidacy) = &mut self.candidacy else { return };
+        let Some(candidacy) = &mut self.candidacy else {
+            return;
+        };
         if candidacy.next_ms <= shared.now_ms {
             candidacy.next_ms = shared.now_ms + RESEND_MS.0 * 2;
             let (epoch, runs) = (candidacy.epoch.clone(), self.log.runs());
-            let silent = |site: &SiteName| !candidacy.votes.contains_key(site) && !candidacy.unknown.contains(site);
-            let sites: Vec<SiteName> =
-                self.record.rows.keys().filter(|site| **site != shared.me && silent(site)).cloned().collect();
+            let silent = |site: &SiteName| {
+                !candidacy.votes.contains_key(site) && !candidacy.unknown.contains(site)
+            };
+            let sites: Vec<SiteName> = self
+                .record
+                .rows
+                .keys()
+                .filter(|site| **site != shared.me && silent(site))
+                .cloned()
+                .collect();
             for site in sites {
                 let replicant = self.record.id;
-                shared.send(&site, Message::Prepare { replicant, epoch: epoch.clone(), runs: runs.clone() }, out);
+                shared.send(
+                    &site,
+                    Message::Prepare {
+                        replicant,
+                        epoch: epoch.clone(),
+                        runs: runs.clone(),
+                    },
+                    out,
+                );
             }
         }
         let members = self.record.rows.len();
@@ -95,12 +122,19 @@ impl Replicant {
             self.report_ms = shared.now_ms + RESEND_MS.1;
             return self.stand(Quorum::All, shared);
         }
-        if self.vacancy_ends(shared).is_some_and(|at_ms| at_ms <= shared.now_ms) {
+        if self
+            .vacancy_ends(shared)
+            .is_some_and(|at_ms| at_ms <= shared.now_ms)
+        {
             self.vacant_since_ms = None;
             return self.stand(self.usual_quorum(), shared);
         }
         let auto = self.record.handover == Handover::Auto && self.record.recovery == Recovery::Done;
-        if auto && !self.leads(&shared.me) && self.log.last() > 0 && self.patience_ends(shared) <= shared.now_ms {
+        if auto
+            && !self.leads(&shared.me)
+            && self.log.last() > 0
+            && self.patience_ends(shared) <= shared.now_ms
+        {
             self.granted_until_ms = shared.now_ms;
             self.stand(Quorum::Majority, shared);
         }
@@ -140,17 +174,33 @@ impl Replicant {
 
     /// When a follower gives its leader up; one after the other, so that the first can win.
     pub(super) fn patience_ends(&self, shared: &Shared) -> u64 {
-        let rank = self.record.rows.keys().position(|site| *site == shared.me).unwrap_or(0) as u64;
+        let rank = self
+            .record
+            .rows
+            .keys()
+            .position(|site| *site == shared.me)
+            .unwrap_or(0) as u64;
         self.granted_until_ms + (rank + 1) * PROMOTE_PATIENCE_MS
     }
 
     pub(super) fn has_lease(&self, shared: &Shared) -> bool {
         let fresh = |at: Option<u64>| at.is_some_and(|at| at + LEASE_TRUST_MS > shared.now_ms);
-        let granted = self.progress.values().filter(|progress| fresh(progress.leased_ms)).count();
+        let granted = self
+            .progress
+            .values()
+            .filter(|progress| fresh(progress.leased_ms))
+            .count();
         (granted + 1) * 2 > self.record.rows.len() || self.log.last() == 0
     }
 
-    pub(super) fn on_prepare(&mut self, from: &SiteName, epoch: Epoch, runs: Runs, shared: &mut Shared, out: &mut Output) {
+    pub(super) fn on_prepare(
+        &mut self,
+        from: &SiteName,
+        epoch: Epoch,
+        runs: Runs,
+        shared: &mut Shared,
+        out: &mut Output,
+    ) {
         if epoch.site != *from || !self.is_involved(from) {
             return;
         }
@@ -159,15 +209,35 @@ impl Replicant {
             && self.record.epoch.site != *from;
         if epoch < self.record.promised || leased {
             let promised = self.record.promised.clone();
-            return shared.send(from, Message::Decline { replicant: self.record.id, epoch, promised }, out);
+            return shared.send(
+                from,
+                Message::Decline {
+                    replicant: self.record.id,
+                    epoch,
+                    promised,
+                },
+                out,
+            );
         }
         self.record.promised = epoch.clone();
         self.candidacy = None;
         let fork = self.log.fork(&runs);
-        let base = (fork.is_none() && self.log.base.index > runs.base).then(|| self.whole_base(shared));
+        let base =
+            (fork.is_none() && self.log.base.index > runs.base).then(|| self.whole_base(shared));
         let entries = self.log.iter().map(|kept| kept.entry.clone());
-        let entries = entries.filter(|entry| entry.index > fork.unwrap_or(0)).collect();
-        shared.send(from, Message::Promise { epoch, header: self.header(), entries, base }, out);
+        let entries = entries
+            .filter(|entry| entry.index > fork.unwrap_or(0))
+            .collect();
+        shared.send(
+            from,
+            Message::Promise {
+                epoch,
+                header: self.header(),
+                entries,
+                base,
+            },
+            out,
+        );
     }
 
     pub(super) fn on_promise(
@@ -178,13 +248,28 @@ impl Replicant {
         entries: Vec<Entry>,
         base: Option<Base>,
     ) {
-        if let Some(candidacy) = self.candidacy.as_mut().filter(|candidacy| candidacy.epoch == epoch) {
-            candidacy.votes.insert(from.clone(), Vote { header, entries, base });
+        if let Some(candidacy) = self
+            .candidacy
+            .as_mut()
+            .filter(|candidacy| candidacy.epoch == epoch)
+        {
+            candidacy.votes.insert(
+                from.clone(),
+                Vote {
+                    header,
+                    entries,
+                    base,
+                },
+            );
         }
     }
 
     pub(super) fn on_decline(&mut self, epoch: &Epoch, promised: Epoch, shared: &Shared) {
-        if self.candidacy.as_ref().is_none_or(|candidacy| candidacy.epoch != *epoch) {
+        if self
+            .candidacy
+            .as_ref()
+            .is_none_or(|candidacy| candidacy.epoch != *epoch)
+        {
             return;
         }
         if promised > self.record.promised {
@@ -203,7 +288,9 @@ impl Replicant {
         }
         match &mut self.candidacy {
             Some(candidacy) => _ = candidacy.unknown.insert(from.clone()),
-            None if self.record.epoch.site == *from && self.record.recovery != Recovery::Stranded => {
+            None if self.record.epoch.site == *from
+                && self.record.recovery != Recovery::Stranded =>
+            {
                 // Its leader has lost it, or it was forgotten everywhere but here: ask everybody.
                 self.record.recovery = Recovery::Asking;
                 self.stand(Quorum::All, shared);
@@ -221,14 +308,19 @@ impl Replicant {
             return;
         }
         let mine = self.log.runs();
-        let best = candidacy.votes.values().max_by(|a, b| a.header.runs.rank().cmp(&b.header.runs.rank()));
+        let best = candidacy
+            .votes
+            .values()
+            .max_by(|a, b| a.header.runs.rank().cmp(&b.header.runs.rank()));
         if let Some(best) = best.filter(|best| best.header.runs.rank() > mine.rank()) {
             self.adopt(best, shared, out);
         }
         let sites: Vec<SiteName> = self.record.rows.keys().cloned().collect();
         for vote in candidacy.votes.values() {
             for site in &sites {
-                let (Some(told), Some(known)) = (vote.header.rows.get(site), self.record.rows.get(site)) else {
+                let (Some(told), Some(known)) =
+                    (vote.header.rows.get(site), self.record.rows.get(site))
+                else {
                     continue;
                 };
                 if *site != shared.me && told.is_newer_than(known) {
@@ -252,7 +344,10 @@ impl Replicant {
         if let Some(op) = self.record.create.clone().filter(|_| self.log.last() == 0) {
             // It was at the gate when the backup was made.
             self.record.ran.remove(&op.id);
-            self.record.gate = Some(super::replicant::Gate { op, stage: Stage::Calling });
+            self.record.gate = Some(super::replicant::Gate {
+                op,
+                stage: Stage::Calling,
+            });
             self.recover_gate(shared, out);
         }
         self.woken = true;
@@ -274,7 +369,12 @@ impl Replicant {
     }
 
     /// Follows a new reign. False: not now, something is being called; the leader will say it again.
-    pub(super) fn follow(&mut self, header: &Header, shared: &mut Shared, out: &mut Output) -> bool {
+    pub(super) fn follow(
+        &mut self,
+        header: &Header,
+        shared: &mut Shared,
+        out: &mut Output,
+    ) -> bool {
         if self.record.gate.is_some() || self.call.is_some() {
             return false;
         }
@@ -315,7 +415,10 @@ impl Replicant {
         self.drop_records(&cut, out);
         for kept in &mut cut {
             // Its time goes on while it has no position.
-            let left = self.deadlines.get(&kept.entry.index).map(|at| at.saturating_sub(shared.now_ms));
+            let left = self
+                .deadlines
+                .get(&kept.entry.index)
+                .map(|at| at.saturating_sub(shared.now_ms));
             if let (super::log::Body::Run(op), Some(left)) = (&mut kept.entry.body, left) {
                 op.ttl_ms = Some(left);
             }
@@ -323,9 +426,17 @@ impl Replicant {
         self.deadlines.retain(|index, _| *index <= fork);
         let row = self.row_mut(&shared.me);
         row.applied = row.applied.min(fork);
-        self.record.doubt_until = self.record.doubt_until.min(fork.max(u64::from(self.record.doubt_until > 0)));
+        self.record.doubt_until = self
+            .record
+            .doubt_until
+            .min(fork.max(u64::from(self.record.doubt_until > 0)));
         let id = self.record.id;
-        let earlier: Vec<_> = shared.outbox.values().filter(|kept| kept.submission.op.replicant == id).cloned().collect();
+        let earlier: Vec<_> = shared
+            .outbox
+            .values()
+            .filter(|kept| kept.submission.op.replicant == id)
+            .cloned()
+            .collect();
         for mut kept in earlier {
             if let Some(before) = kept.fork.filter(|before| *before > fork) {
                 kept.fork = Some(fork.min(before));
@@ -341,8 +452,18 @@ impl Replicant {
     }
 
     /// Loses its position here, and nothing else.
-    pub(super) fn unseat(&mut self, op: Operation, stage: Stage, fork: u64, shared: &mut Shared, out: &mut Output) {
-        let touched = !matches!(stage, Stage::Queued | Stage::Void | Stage::Waiting(_) | Stage::Refused(_));
+    pub(super) fn unseat(
+        &mut self,
+        op: Operation,
+        stage: Stage,
+        fork: u64,
+        shared: &mut Shared,
+        out: &mut Output,
+    ) {
+        let touched = !matches!(
+            stage,
+            Stage::Queued | Stage::Void | Stage::Waiting(_) | Stage::Refused(_)
+        );
         if touched && op.kind != Kind::Create {
             if !shared.planted(Bug::ForgetRan) {
                 self.record.ran.insert(op.id, stage);

@@ -93,7 +93,11 @@ pub(crate) enum Doing {
     MakeProbe,
     Entry(u64),
     Bury(u64),
-    Settle { upto: u64, fields: Fields, unset: Vec<String> },
+    Settle {
+        upto: u64,
+        fields: Fields,
+        unset: Vec<String>,
+    },
 }
 
 /// How far a follower is, as the leader knows it in its own reign.
@@ -174,12 +178,17 @@ impl Replicant {
     pub(crate) fn conceive(submission: &Submission, id: ReplicantId, shared: &Shared) -> Replicant {
         let row = |site: &SiteName| (site.clone(), Row::pending(shared.incarnation_of(site)));
         let mut rows: BTreeMap<SiteName, Row> = submission.sites.iter().map(row).collect();
-        let mine = rows.entry(shared.me.clone()).or_insert_with(|| Row::pending(0));
+        let mine = rows
+            .entry(shared.me.clone())
+            .or_insert_with(|| Row::pending(0));
         mine.incarnation = shared.boot.incarnation;
         if submission.form == Form::Queue {
             mine.state = ReplicaState::Carrier;
         }
-        let epoch = Epoch { counter: 1, site: shared.me.clone() };
+        let epoch = Epoch {
+            counter: 1,
+            site: shared.me.clone(),
+        };
         let create = (submission.op.kind == Kind::Create && submission.form == Form::Replica)
             .then(|| submission.op.clone());
         let record = Record {
@@ -218,7 +227,10 @@ impl Replicant {
             handover: header.handover,
             meta: header.meta.clone(),
             create: header.create.clone(),
-            epoch: Epoch { counter: 0, site: header.epoch.site.clone() },
+            epoch: Epoch {
+                counter: 0,
+                site: header.epoch.site.clone(),
+            },
             promised: header.epoch.clone(),
             rows: header.rows.clone(),
             rows_version: 0,
@@ -266,22 +278,39 @@ impl Replicant {
     }
 
     pub(crate) fn row<'a>(&'a self, me: &SiteName) -> &'a Row {
-        self.record.rows.get(me).expect("records live on involved sites alone")
+        self.record
+            .rows
+            .get(me)
+            .expect("records live on involved sites alone")
     }
 
     pub(crate) fn row_mut<'a>(&'a mut self, me: &SiteName) -> &'a mut Row {
-        self.record.rows.get_mut(me).expect("records live on involved sites alone")
+        self.record
+            .rows
+            .get_mut(me)
+            .expect("records live on involved sites alone")
     }
 
     pub(crate) fn others(&self, me: &SiteName) -> Vec<SiteName> {
-        self.record.rows.keys().filter(|site| *site != me).cloned().collect()
+        self.record
+            .rows
+            .keys()
+            .filter(|site| *site != me)
+            .cloned()
+            .collect()
     }
 
     /// Every operation this site knows and that is not folded.
     pub(crate) fn operations(&self) -> Vec<OperationId> {
-        let logged = self.log.iter().filter(|kept| !matches!(kept.entry.body, Body::Void(_)));
+        let logged = self
+            .log
+            .iter()
+            .filter(|kept| !matches!(kept.entry.body, Body::Void(_)));
         let gate = self.record.gate.iter().map(|gate| gate.op.id);
-        logged.map(|kept| kept.entry.body.operation()).chain(gate).collect()
+        logged
+            .map(|kept| kept.entry.body.operation())
+            .chain(gate)
+            .collect()
     }
 
     /// Writes what differs from what is on disk.
@@ -294,7 +323,11 @@ impl Replicant {
         }
         self.record.base = self.log.base.clone();
         let bytes = if shared.planted(super::planted::Bug::SkipPrepare) {
-            encode(&Record { gate: None, making: None, ..self.record.clone() })
+            encode(&Record {
+                gate: None,
+                making: None,
+                ..self.record.clone()
+            })
         } else {
             encode(&self.record)
         };

@@ -23,36 +23,58 @@ impl Site {
         }
         let incarnation = self.shared.boot.incarnation;
         for site in unasked {
-            self.shared.send(&site, Message::Restored { incarnation }, out);
+            self.shared
+                .send(&site, Message::Restored { incarnation }, out);
         }
-        self.shared.arm(Timer::Restored, Some(self.shared.now_ms + RESEND_MS.1 / 2));
+        self.shared
+            .arm(Timer::Restored, Some(self.shared.now_ms + RESEND_MS.1 / 2));
     }
 
     pub(super) fn on_restored(&mut self, from: &SiteName, incarnation: u64, out: &mut Output) {
         let mut headers = Vec::new();
         for (id, replicant) in &mut self.replicants {
-            if replicant.is_involved(from) && replicant.record.recovery == Recovery::Done && replicant.log.last() > 0 {
+            if replicant.is_involved(from)
+                && replicant.record.recovery == Recovery::Done
+                && replicant.log.last() > 0
+            {
                 headers.push(replicant.header());
                 replicant.progress.remove(from);
                 self.shared.touched.insert(*id);
             }
         }
-        self.shared.send(from, Message::Shared { incarnation, headers }, out);
+        self.shared.send(
+            from,
+            Message::Shared {
+                incarnation,
+                headers,
+            },
+            out,
+        );
     }
 
-    pub(super) fn on_shared(&mut self, from: &SiteName, incarnation: u64, headers: Vec<Header>, out: &mut Output) {
+    pub(super) fn on_shared(
+        &mut self,
+        from: &SiteName,
+        incarnation: u64,
+        headers: Vec<Header>,
+        out: &mut Output,
+    ) {
         if incarnation != self.shared.boot.incarnation || !self.shared.record.unasked.remove(from) {
             return;
         }
         for header in headers {
             let id = header.id;
-            let Some(row) = header.rows.get(&self.shared.me) else { continue };
+            let Some(row) = header.rows.get(&self.shared.me) else {
+                continue;
+            };
             if self.is_first(row) && !self.replicants.contains_key(&id) {
                 // New to this disk and to every one before: it will come by itself.
                 continue;
             }
-            let replicant =
-                self.replicants.entry(id).or_insert_with(|| Replicant::from_header(&header, Recovery::Asking));
+            let replicant = self
+                .replicants
+                .entry(id)
+                .or_insert_with(|| Replicant::from_header(&header, Recovery::Asking));
             if replicant.record.recovery == Recovery::Asking {
                 replicant.relearn(&header, &self.shared);
             }

@@ -3,10 +3,10 @@
 use cheops_model::SiteName;
 
 use super::log::{Base, Body, Entry, Kept, Stage};
-use super::message::{Header, Message, ReplicaState, Result, Row};
+use super::message::{Message, ReplicaState, Result, Row};
 use super::planted::Bug;
 use super::promote::Quorum;
-use super::replicant::{Mend, Progress, Recovery, Replicant};
+use super::replicant::{Progress, Replicant};
 use super::shared::Shared;
 use crate::ids::{Boot, Epoch};
 use crate::limits::{BATCH_ENTRIES_MAX, COMPACT_EVERY, RESEND_MS};
@@ -60,25 +60,42 @@ impl Replicant {
     }
 
     fn append_message(&mut self, have: Option<u64>, shared: &Shared) -> Message {
-        let from = have.unwrap_or_else(|| self.log.last()).max(self.log.base.index);
+        let from = have
+            .unwrap_or_else(|| self.log.last())
+            .max(self.log.base.index);
         let behind = have.is_some_and(|have| have < self.log.base.index);
         let base = behind.then(|| self.whole_base(shared));
         let entries = self.batch(from, shared);
         self.sent = self.sent.max(entries.last().map_or(0, |entry| entry.index));
         let mut header = self.header();
         header.sent = (shared.boot, shared.now_ms);
-        Message::Append { header, entries, base }
+        Message::Append {
+            header,
+            entries,
+            base,
+        }
     }
 
     pub(super) fn whole_base(&self, shared: &Shared) -> Base {
-        Base { recent: shared.recent(self.record.id), ..self.log.base.clone() }
+        Base {
+            recent: shared.recent(self.record.id),
+            ..self.log.base.clone()
+        }
     }
 
     pub(super) fn batch(&self, after: u64, shared: &Shared) -> Vec<Entry> {
         let mut entries = Vec::new();
-        for kept in self.log.iter().filter(|kept| kept.entry.index > after).take(BATCH_ENTRIES_MAX) {
+        for kept in self
+            .log
+            .iter()
+            .filter(|kept| kept.entry.index > after)
+            .take(BATCH_ENTRIES_MAX)
+        {
             let mut entry = kept.entry.clone();
-            let left = self.deadlines.get(&entry.index).map(|at| at.saturating_sub(shared.now_ms));
+            let left = self
+                .deadlines
+                .get(&entry.index)
+                .map(|at| at.saturating_sub(shared.now_ms));
             entry.ttl_left_ms = left.or(entry.ttl_left_ms);
             if kept.stage == Stage::Expired {
                 entry.ttl_left_ms = Some(0);
@@ -88,170 +105,14 @@ impl Replicant {
         entries
     }
 
-    /// From whoever says it leads. `None`: nothing to reply now.
-    pub(super) fn on_append(
+    /// To the leader, from a follower.
+    pub(super) fn on_report(
         &mut self,
         from: &SiteName,
-        header: Header,
-        entries: Vec<Entry>,
-        base: Option<Base>,
+        report: Report,
         shared: &mut Shared,
         out: &mut Output,
     ) {
-        if header.epoch.site != *from || self.record.recovery == Recovery::Stranded {
-            return;
-        }
-        let stale = header.epoch < self.record.promised && !shared.planted(Bug::IgnorePromise);
-        if stale || (header.epoch < self.record.epoch) {
-            return self.report(from, shared, out);
-        }
-        if self.record.recovery == Recovery::Asking {
-            self.relearn(&header, shared);
-        }
-        if header.epoch > self.record.epoch && !self.follow(&header, shared, out) {
-            return;
-        }
-        if header.epoch != self.record.epoch {
-            return;
-        }
-        self.heard = Some(header.sent);
-        self.granted_until_ms = shared.now_ms + crate::limits::LEASE_MS;
-        self.leader_last = header.runs.last;
-        if self.record.recovery == Recovery::Asking {
-            self.trust(&header, shared);
-        }
-        let lacking = self.record.recovery == Recovery::Rebasing;
-        if let Some(base) = base.filter(|base| lacking || base.index > self.log.last()) {
-            self.take_base(base, shared, out);
-        }
-        if self.record.recovery == Recovery::Rebasing {
-            return self.report(from, shared, out);
-        }
-        for entry in entries {
-            if entry.index == self.log.last() + 1 {
-                self.take_entry(entry, shared, out);
-            }
-        }
-        self.merge(&header, shared);
-        self.compact_to(header.runs.base.min(self.row(&shared.me).applied), false, shared, out);
-        self.walk(shared);
-        self.refresh_row(shared);
-        self.report(from, shared, out);
-    }
-
-    pub(super) fn take_entry(&mut self, entry: Entry, shared: &mut Shared, out: &mut Output) {
-        let op = entry.body.operation();
-        shared.drop_outbox(op, out);
-        if let Some(left) = entry.ttl_left_ms {
-            self.deadlines.insert(entry.index, shared.now_ms.saturating_add(left));
-        }
-        let carrier = self.row(&shared.me).state == ReplicaState::Carrier;
-        let stage = match (&entry.body, self.record.ran.remove(&op)) {
-            _ if carrier => Stage::Void,
-            (Body::Run(_), Some(ran)) => self.rejoin(&entry.body, ran),
-            (Body::Run(_), None) => Stage::Queued,
-            (Body::Park(_) | Body::Void(_), _) => Stage::Void,
-        };
-        if let Body::Void(id) = entry.body {
-            self.forget_refused(id);
-        }
-        self.log.push(entry, stage);
-    }
-
-    /// This site was away for so long that what it lacks was folded: it will be settled.
-    pub(super) fn take_base(&mut self, mut base: Base, shared: &mut Shared, out: &mut Output) {
-        let cut = self.log.truncate(self.log.base.index);
-        self.drop_records(&cut, out);
-        let mine = |kept: &Kept| kept.entry.epoch.site == shared.me;
-        let own: Vec<Operation> = cut.into_iter().filter(mine).filter_map(run).collect();
-        let before = self.row(&shared.me).applied;
-        self.record.mend = Mend::Settle;
-        if self.record.recovery == Recovery::Rebasing {
-            self.record.recovery = Recovery::Done;
-        }
-        for parked in &base.parked {
-            shared.drop_outbox(parked.id, out);
-        }
-        self.row_mut(&shared.me).applied = base.index;
-        for (op, digest) in std::mem::take(&mut base.recent) {
-            shared.fold(self.record.id, op, digest, out);
-        }
-        self.log.base = base;
-        for op in own {
-            // Only what this site had acknowledged as leader; whoever leads knows it if it was kept.
-            self.unseat(op, Stage::Applied(200), before, shared, out);
-        }
-    }
-
-    /// Takes over what others know of each other; nobody else knows more of this site than itself.
-    pub(super) fn merge(&mut self, header: &Header, shared: &Shared) {
-        if self.record.meta.is_none() {
-            self.record.meta = header.meta.clone();
-        }
-        if self.record.create.is_none() {
-            self.record.create = header.create.clone();
-        }
-        if let Some(mine) = header.rows.get(&shared.me) {
-            self.confirmed = (mine.incarnation, mine.version);
-            self.confirmed_applied = mine.applied;
-        }
-        for (site, row) in &header.rows {
-            if *site != shared.me {
-                self.record.rows.insert(site.clone(), row.clone());
-            }
-        }
-        self.record.rows.retain(|site, _| *site == shared.me || header.rows.contains_key(site));
-        self.record.rows_version = header.rows_version;
-    }
-
-    /// Tells the leader how far this site is.
-    pub(super) fn report(&mut self, to: &SiteName, shared: &mut Shared, out: &mut Output) {
-        if to == &shared.me {
-            return;
-        }
-        let row = self.row(&shared.me).clone();
-        let unknown = self.log.iter().filter(|kept| kept.entry.index > self.confirmed_applied);
-        let results = unknown
-            .filter(|kept| kept.stage != Stage::Queued)
-            .take(BATCH_ENTRIES_MAX)
-            .map(|kept| Result { index: kept.entry.index, stage: kept.stage.clone() })
-            .collect();
-        let report = Message::Report {
-            replicant: self.record.id,
-            epoch: self.record.epoch.clone(),
-            promised: self.record.promised.clone(),
-            runs: self.log.runs(),
-            rows_version: self.record.rows_version,
-            row,
-            results,
-            recovering: self.record.recovery == Recovery::Asking,
-            heard: self.heard.unwrap_or_default(),
-        };
-        shared.send(to, report, out);
-        self.report_pause_ms = (self.report_pause_ms * 2).clamp(RESEND_MS.0, RESEND_MS.1);
-        self.report_ms = shared.now_ms + self.report_pause_ms;
-    }
-
-    /// Says it again until the leader's messages show that it was heard.
-    pub(super) fn report_if_unheard(&mut self, shared: &mut Shared, out: &mut Output) {
-        let row = self.row(&shared.me);
-        let heard = self.confirmed == (row.incarnation, row.version) && self.record.recovery == Recovery::Done;
-        if heard {
-            self.report_pause_ms = 0;
-            self.report_ms = shared.now_ms;
-        } else if self.report_ms <= shared.now_ms {
-            let leader = self.record.epoch.site.clone();
-            self.report(&leader, shared, out);
-        }
-    }
-
-    pub(super) fn is_unheard(&self, shared: &Shared) -> bool {
-        let row = self.row(&shared.me);
-        self.confirmed != (row.incarnation, row.version) || self.record.recovery != Recovery::Done
-    }
-
-    /// To the leader, from a follower.
-    pub(super) fn on_report(&mut self, from: &SiteName, report: Report, shared: &mut Shared, out: &mut Output) {
         if report.promised > self.record.promised {
             // Deposed. What was given positions since goes to the new leader when it is heard of.
             self.record.promised = report.promised.clone();
@@ -305,10 +166,17 @@ impl Replicant {
     /// The first success is the answer.
     fn hear_results(&mut self, results: Vec<Result>, shared: &mut Shared, out: &mut Output) {
         for result in results {
-            let Some(kept) = self.log.get(result.index) else { continue };
-            let Body::Run(op) = &kept.entry.body else { continue };
+            let Some(kept) = self.log.get(result.index) else {
+                continue;
+            };
+            let Body::Run(op) = &kept.entry.body else {
+                continue;
+            };
             let (id, digest) = (op.id, op.digest);
-            let open = shared.answers.get(&id).is_none_or(|(record, _)| record.answer.is_none());
+            let open = shared
+                .answers
+                .get(&id)
+                .is_none_or(|(record, _)| record.answer.is_none());
             let status = match (result.stage, self.record.form) {
                 (Stage::Applied(status), _) | (Stage::Refused(status), Form::Queue) => status,
                 (Stage::Covered, _) => 200,
@@ -320,7 +188,16 @@ impl Replicant {
             };
             if open {
                 let meta = self.record.meta.clone();
-                shared.conclude(id, digest, Answer::Service { status, body: Vec::new(), meta }, out);
+                shared.conclude(
+                    id,
+                    digest,
+                    Answer::Service {
+                        status,
+                        body: Vec::new(),
+                        meta,
+                    },
+                    out,
+                );
             }
         }
     }
@@ -332,17 +209,29 @@ impl Replicant {
             _ => None,
         };
         let mut all = self.record.rows.values().map(refused);
-        let Some(Some((index, status))) = all.next() else { return };
+        let Some(Some((index, status))) = all.next() else {
+            return;
+        };
         if !all.all(|other| other.is_some_and(|(same, _)| same == index)) {
             return;
         }
-        let Some(Body::Run(op)) = self.log.get(index).map(|kept| kept.entry.body.clone()) else { return };
-        if self.log.iter().any(|kept| kept.entry.body == Body::Void(op.id)) {
+        let Some(Body::Run(op)) = self.log.get(index).map(|kept| kept.entry.body.clone()) else {
+            return;
+        };
+        if self
+            .log
+            .iter()
+            .any(|kept| kept.entry.body == Body::Void(op.id))
+        {
             return;
         }
         self.append(Body::Void(op.id), Stage::Void, shared, out);
         self.forget_refused(op.id);
-        let answer = Answer::Service { status, body: Vec::new(), meta: self.record.meta.clone() };
+        let answer = Answer::Service {
+            status,
+            body: Vec::new(),
+            meta: self.record.meta.clone(),
+        };
         shared.conclude(op.id, op.digest, answer, out);
     }
 
@@ -354,10 +243,15 @@ impl Replicant {
         let mut done = self.row(&shared.me).applied;
         for site in self.others(&shared.me) {
             let progress = self.progress.get(&site);
-            done = done.min(progress.and_then(|p| p.have.map(|have| have.min(p.applied))).unwrap_or(0));
+            done = done.min(
+                progress
+                    .and_then(|p| p.have.map(|have| have.min(p.applied)))
+                    .unwrap_or(0),
+            );
         }
         // The delete itself stays until the tombstone goes.
-        let delete = |kept: &&Kept| matches!(&kept.entry.body, Body::Run(op) if op.kind == Kind::Delete);
+        let delete =
+            |kept: &&Kept| matches!(&kept.entry.body, Body::Run(op) if op.kind == Kind::Delete);
         if self.record.form == Form::Replica && self.log.iter().any(|kept| delete(&kept)) {
             return;
         }
@@ -366,7 +260,13 @@ impl Replicant {
         }
     }
 
-    fn compact_to(&mut self, index: u64, keep_actions: bool, shared: &mut Shared, out: &mut Output) {
+    pub(super) fn compact_to(
+        &mut self,
+        index: u64,
+        keep_actions: bool,
+        shared: &mut Shared,
+        out: &mut Output,
+    ) {
         if index <= self.log.base.index || shared.planted(Bug::NeverCompact) {
             return;
         }
@@ -382,7 +282,11 @@ impl Replicant {
 
     pub(super) fn drop_records(&mut self, kept: &[Kept], out: &mut Output) {
         for kept in kept {
-            out.write(Table::Log, log_key(self.record.id.0, kept.entry.index), None);
+            out.write(
+                Table::Log,
+                log_key(self.record.id.0, kept.entry.index),
+                None,
+            );
         }
     }
 
@@ -392,12 +296,17 @@ impl Replicant {
         let dead = |row: &Row| row.state == ReplicaState::Deleted && row.applied == last;
         let confirmed = |site: &SiteName| {
             let progress = self.progress.get(site);
-            *site == shared.me || progress.is_some_and(|p| p.have == Some(last) && p.applied == last)
+            *site == shared.me
+                || progress.is_some_and(|p| p.have == Some(last) && p.applied == last)
         };
         let forgotten = |site: &SiteName| self.progress.get(site).is_some_and(|p| p.forgotten);
         last > 0
             && (shared.planted(Bug::ForgetTombstone) && dead(self.row(&shared.me))
-                || self.record.rows.iter().all(|(site, row)| forgotten(site) || (dead(row) && confirmed(site))))
+                || self
+                    .record
+                    .rows
+                    .iter()
+                    .all(|(site, row)| forgotten(site) || (dead(row) && confirmed(site))))
     }
 
     /// Asks the others to remove their tombstones; true once all have.
@@ -419,7 +328,10 @@ impl Replicant {
             if progress.next_ms <= shared.now_ms {
                 progress.pause_ms = (progress.pause_ms * 2).clamp(RESEND_MS.0, RESEND_MS.1);
                 progress.next_ms = shared.now_ms + progress.pause_ms;
-                let message = Message::Forget { replicant: self.record.id, epoch: epoch.clone() };
+                let message = Message::Forget {
+                    replicant: self.record.id,
+                    epoch: epoch.clone(),
+                };
                 shared.send(&site, message, out);
             }
         }

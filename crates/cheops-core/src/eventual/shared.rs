@@ -25,7 +25,10 @@ pub struct Tuning {
 
 impl Default for Tuning {
     fn default() -> Tuning {
-        Tuning { settle_ms: 5_000, refuse_after_ms: 600_000 }
+        Tuning {
+            settle_ms: 5_000,
+            refuse_after_ms: 600_000,
+        }
     }
 }
 
@@ -106,8 +109,18 @@ pub(crate) struct Shared {
 }
 
 impl Shared {
-    pub(crate) fn new(me: SiteName, key: MeshKey, tuning: Tuning, boot: Boot, now_ms: u64) -> Shared {
-        let record = SiteRecord { boot, unasked: BTreeSet::new(), removed: BTreeSet::new() };
+    pub(crate) fn new(
+        me: SiteName,
+        key: MeshKey,
+        tuning: Tuning,
+        boot: Boot,
+        now_ms: u64,
+    ) -> Shared {
+        let record = SiteRecord {
+            boot,
+            unasked: BTreeSet::new(),
+            removed: BTreeSet::new(),
+        };
         Shared {
             me,
             key,
@@ -153,21 +166,46 @@ impl Shared {
         if self.record.removed.contains(to) {
             return;
         }
-        let envelope = self.links.entry(to.clone()).or_default().wrap(self.boot, Some(message));
-        out.wish(Effect::Send { to: to.clone(), envelope });
+        let envelope = self
+            .links
+            .entry(to.clone())
+            .or_default()
+            .wrap(self.boot, Some(message));
+        out.wish(Effect::Send {
+            to: to.clone(),
+            envelope,
+        });
     }
 
     pub(crate) fn introduce(&mut self, to: &SiteName, out: &mut Output) {
-        let envelope = self.links.entry(to.clone()).or_default().wrap(self.boot, None);
-        out.wish(Effect::Send { to: to.clone(), envelope });
+        let envelope = self
+            .links
+            .entry(to.clone())
+            .or_default()
+            .wrap(self.boot, None);
+        out.wish(Effect::Send {
+            to: to.clone(),
+            envelope,
+        });
     }
 
-    pub(crate) fn call(&mut self, replicant: ReplicantId, service: &str, call: Call, out: &mut Output) -> CallId {
+    pub(crate) fn call(
+        &mut self,
+        replicant: ReplicantId,
+        service: &str,
+        call: Call,
+        out: &mut Output,
+    ) -> CallId {
         self.next_call += 1;
         let id = CallId(self.next_call);
         self.calls.insert(id, replicant);
         let service = service.to_string();
-        out.wish(Effect::Call { id, replicant, service, call });
+        out.wish(Effect::Call {
+            id,
+            replicant,
+            service,
+            call,
+        });
         id
     }
 
@@ -182,7 +220,10 @@ impl Shared {
     }
 
     pub(crate) fn arm_no_later(&mut self, timer: Timer, at_ms: u64) {
-        let at_ms = self.armed.get(&timer).map_or(at_ms, |before| at_ms.min(*before));
+        let at_ms = self
+            .armed
+            .get(&timer)
+            .map_or(at_ms, |before| at_ms.min(*before));
         self.arm(timer, Some(at_ms));
     }
 
@@ -208,18 +249,34 @@ impl Shared {
     }
 
     /// Says it to one who asked. What it says is durable by then.
-    pub(crate) fn tell(&mut self, op: OperationId, waiter: Waiter, answer: Answer, out: &mut Output) {
+    pub(crate) fn tell(
+        &mut self,
+        op: OperationId,
+        waiter: Waiter,
+        answer: Answer,
+        out: &mut Output,
+    ) {
         match waiter.asker {
             Asker::Client(client) => out.wish(Effect::Answer { client, answer }),
             Asker::Peer(site) => {
-                let answered = Message::Answered { op, attempt: waiter.attempt, answer };
+                let answered = Message::Answered {
+                    op,
+                    attempt: waiter.attempt,
+                    answer,
+                };
                 self.send(&site, answered, out);
             }
         }
     }
 
     /// The end of an operation, as far as its clients are concerned.
-    pub(crate) fn conclude(&mut self, op: OperationId, digest: u64, answer: Answer, out: &mut Output) {
+    pub(crate) fn conclude(
+        &mut self,
+        op: OperationId,
+        digest: u64,
+        answer: Answer,
+        out: &mut Output,
+    ) {
         self.remember(op, digest, Some(answer.clone()), None, out);
         if self.outbox.get(&op).is_some_and(|kept| kept.fork.is_none()) {
             self.drop_outbox(op, out);
@@ -231,7 +288,13 @@ impl Shared {
     }
 
     /// Says no to everybody who waits, in such a way that none of these tries can run later.
-    pub(crate) fn void(&mut self, op: OperationId, digest: u64, problem: Problem, out: &mut Output) {
+    pub(crate) fn void(
+        &mut self,
+        op: OperationId,
+        digest: u64,
+        problem: Problem,
+        out: &mut Output,
+    ) {
         for waiter in self.waiters.remove(&op).unwrap_or_default() {
             self.void_one(op, digest, waiter, problem.clone(), out);
         }
@@ -260,7 +323,13 @@ impl Shared {
         voided: Option<u64>,
         out: &mut Output,
     ) {
-        let fresh = AnswerRecord { digest, answer: None, voided: Vec::new(), buried: false, folded: None };
+        let fresh = AnswerRecord {
+            digest,
+            answer: None,
+            voided: Vec::new(),
+            buried: false,
+            folded: None,
+        };
         let (record, until_ms) = self.answers.entry(op).or_insert((fresh, 0));
         *until_ms = self.now_ms + ANSWERS_MS;
         record.digest = digest;
@@ -275,17 +344,42 @@ impl Shared {
 
     /// The tombstone goes; for a while a retry of the create, or a late message, is still known for what it is.
     pub(crate) fn bury(&mut self, create: OperationId, digest: u64, out: &mut Output) {
-        let answered = self.answers.get(&create).is_some_and(|(record, _)| record.answer.is_some());
-        self.remember(create, digest, (!answered).then_some(Answer::Gone), None, out);
-        let (record, _) = self.answers.get_mut(&create).expect("it was just remembered");
+        let answered = self
+            .answers
+            .get(&create)
+            .is_some_and(|(record, _)| record.answer.is_some());
+        self.remember(
+            create,
+            digest,
+            (!answered).then_some(Answer::Gone),
+            None,
+            out,
+        );
+        let (record, _) = self
+            .answers
+            .get_mut(&create)
+            .expect("it was just remembered");
         record.buried = true;
         out.write(Table::Answers, key_of(create.0), Some(encode(record)));
     }
 
     /// The log forgets it; a retry must still find it, whoever leads then.
-    pub(crate) fn fold(&mut self, replicant: ReplicantId, op: OperationId, digest: u64, out: &mut Output) {
-        let answered = self.answers.get(&op).is_some_and(|(record, _)| record.answer.is_some());
-        let answer = Answer::Service { status: 200, body: Vec::new(), meta: None };
+    pub(crate) fn fold(
+        &mut self,
+        replicant: ReplicantId,
+        op: OperationId,
+        digest: u64,
+        out: &mut Output,
+    ) {
+        let answered = self
+            .answers
+            .get(&op)
+            .is_some_and(|(record, _)| record.answer.is_some());
+        let answer = Answer::Service {
+            status: 200,
+            body: Vec::new(),
+            meta: None,
+        };
         self.remember(op, digest, (!answered).then_some(answer), None, out);
         let (record, _) = self.answers.get_mut(&op).expect("it was just remembered");
         record.folded = Some(replicant);
@@ -294,19 +388,26 @@ impl Shared {
 
     /// What was folded of one log, for somebody who gets the rest.
     pub(crate) fn recent(&self, replicant: ReplicantId) -> Vec<(OperationId, u64)> {
-        let of = self.answers.iter().filter(|(_, (record, _))| record.folded == Some(replicant));
+        let of = self
+            .answers
+            .iter()
+            .filter(|(_, (record, _))| record.folded == Some(replicant));
         of.map(|(op, (record, _))| (*op, record.digest)).collect()
     }
 
     pub(crate) fn is_buried(&self, replicant: ReplicantId) -> bool {
-        self.answers.get(&OperationId(replicant.0)).is_some_and(|(record, _)| record.buried)
+        self.answers
+            .get(&OperationId(replicant.0))
+            .is_some_and(|(record, _)| record.buried)
     }
 
     pub(crate) fn keep_in_outbox(&mut self, record: OutboxRecord, out: &mut Output) {
         let id = record.submission.op.id;
         out.write(Table::Outbox, key_of(id.0), Some(encode(&record)));
         if let Some(left) = record.submission.op.ttl_ms {
-            self.outbox_until.entry(id).or_insert(self.now_ms.saturating_add(left));
+            self.outbox_until
+                .entry(id)
+                .or_insert(self.now_ms.saturating_add(left));
         }
         self.outbox.insert(id, record);
         self.arm_no_later(Timer::Outbox, self.now_ms);

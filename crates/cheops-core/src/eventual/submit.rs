@@ -43,7 +43,11 @@ impl Site {
         if !self.is_involved(&submission) {
             return self.accept(asker, submission, None, out);
         }
-        let waiter = Waiter { asker, attempt: submission.attempt, deadline_ms: self.shared.now_ms };
+        let waiter = Waiter {
+            asker,
+            attempt: submission.attempt,
+            deadline_ms: self.shared.now_ms,
+        };
         if let Some(answer) = self.known_answer(&submission) {
             return self.shared.tell(op.id, waiter, answer, out);
         }
@@ -53,7 +57,13 @@ impl Site {
         }
         let id = op.id;
         if !self.shared.outbox.contains_key(&id) && !self.is_known(&submission) {
-            self.shared.keep_in_outbox(OutboxRecord { submission, fork: None }, out);
+            self.shared.keep_in_outbox(
+                OutboxRecord {
+                    submission,
+                    fork: None,
+                },
+                out,
+            );
         }
         self.shared.tell(id, waiter, Answer::Accepted, out);
     }
@@ -66,8 +76,11 @@ impl Site {
 
     fn is_known(&self, submission: &Submission) -> bool {
         let op = submission.op.id;
-        let knows = |r: &Replicant| r.operations().contains(&op) || r.pending.iter().any(|p| p.op.id == op);
-        self.replicants.get(&submission.op.replicant).is_some_and(knows)
+        let knows =
+            |r: &Replicant| r.operations().contains(&op) || r.pending.iter().any(|p| p.op.id == op);
+        self.replicants
+            .get(&submission.op.replicant)
+            .is_some_and(knows)
     }
 
     fn known_answer(&self, submission: &Submission) -> Option<Answer> {
@@ -80,21 +93,40 @@ impl Site {
     }
 
     /// A request from a client or from a peer, to be ordered here if this site may.
-    pub(super) fn accept(&mut self, asker: Asker, submission: Submission, epoch: Option<Epoch>, out: &mut Output) {
+    pub(super) fn accept(
+        &mut self,
+        asker: Asker,
+        submission: Submission,
+        epoch: Option<Epoch>,
+        out: &mut Output,
+    ) {
         let (id, attempt, digest) = (submission.op.id, submission.attempt, submission.op.digest);
         let deadline_ms = match submission.mode {
             Mode::Wait(ms) => self.shared.now_ms + ms,
             Mode::Async => u64::MAX,
         };
-        let waiter = Waiter { asker, attempt, deadline_ms };
+        let waiter = Waiter {
+            asker,
+            attempt,
+            deadline_ms,
+        };
         if let Some(answer) = self.known_answer(&submission) {
             return self.shared.tell(id, waiter, answer, out);
         }
         let voided = |voided: &Vec<u64>| voided.contains(&attempt);
-        if self.shared.answers.get(&id).is_some_and(|(record, _)| voided(&record.voided)) {
-            return self.shared.tell(id, waiter, Answer::Unavailable(Problem::TooLate), out);
+        if self
+            .shared
+            .answers
+            .get(&id)
+            .is_some_and(|(record, _)| voided(&record.voided))
+        {
+            return self
+                .shared
+                .tell(id, waiter, Answer::Unavailable(Problem::TooLate), out);
         }
-        let entrusted = submission.mode == Mode::Async && matches!(waiter.asker, Asker::Peer(_)) && epoch.is_none();
+        let entrusted = submission.mode == Mode::Async
+            && matches!(waiter.asker, Asker::Peer(_))
+            && epoch.is_none();
         if entrusted && self.is_involved(&submission) {
             return self.take(waiter.asker, submission, out);
         }
@@ -105,7 +137,10 @@ impl Site {
         if !replicant.leads(&me) {
             return self.hand_on(waiter, submission, epoch, out);
         }
-        if epoch.as_ref().is_some_and(|meant| *meant != replicant.record.epoch) {
+        if epoch
+            .as_ref()
+            .is_some_and(|meant| *meant != replicant.record.epoch)
+        {
             let now = Some(replicant.record.epoch.clone());
             return self.not_leader(waiter, id, epoch, now, out);
         }
@@ -118,19 +153,32 @@ impl Site {
                 return self.shared.tell(id, waiter, Answer::KeyReused, out);
             }
             let (index, stage) = (kept.entry.index, kept.stage.clone());
-            let applied = replicant.record.rows.values().any(|row| row.applied >= index);
+            let applied = replicant
+                .record
+                .rows
+                .values()
+                .any(|row| row.applied >= index);
             let status = match stage {
                 Stage::Applied(status) => status,
                 _ => 200,
             };
             let meta = replicant.record.meta.clone();
             if applied {
-                let answer = Answer::Service { status, body: Vec::new(), meta };
+                let answer = Answer::Service {
+                    status,
+                    body: Vec::new(),
+                    meta,
+                };
                 return self.shared.tell(id, waiter, answer, out);
             }
             return self.shared.wait(id, waiter);
         }
-        if let Some(gate) = replicant.record.gate.as_ref().filter(|gate| gate.op.id == id) {
+        if let Some(gate) = replicant
+            .record
+            .gate
+            .as_ref()
+            .filter(|gate| gate.op.id == id)
+        {
             if gate.op.digest != digest {
                 return self.shared.tell(id, waiter, Answer::KeyReused, out);
             }
@@ -180,7 +228,9 @@ impl Site {
     fn not_yet(&mut self, waiter: Waiter, submission: &Submission, out: &mut Output) {
         let (op, digest) = (submission.op.id, submission.op.digest);
         match waiter.asker {
-            Asker::Client(_) => self.shared.void_one(op, digest, waiter, Problem::Recovering, out),
+            Asker::Client(_) => self
+                .shared
+                .void_one(op, digest, waiter, Problem::Recovering, out),
             Asker::Peer(_) => self.shared.tell(op, waiter, Answer::OutcomeUnknown, out),
         }
     }
@@ -199,13 +249,21 @@ impl Site {
             if nobody {
                 return self.shared.tell(op, waiter, Answer::UnknownReplicant, out);
             }
-            return self.shared.void_one(op, digest, waiter, Problem::SiteUnreachable, out);
+            return self
+                .shared
+                .void_one(op, digest, waiter, Problem::SiteUnreachable, out);
         };
         self.forward(waiter, submission, to, None, out);
     }
 
     /// To the leader.
-    fn hand_on(&mut self, waiter: Waiter, submission: Submission, meant: Option<Epoch>, out: &mut Output) {
+    fn hand_on(
+        &mut self,
+        waiter: Waiter,
+        submission: Submission,
+        meant: Option<Epoch>,
+        out: &mut Output,
+    ) {
         let record = &self.replicants[&submission.op.replicant].record;
         let (op, digest) = (submission.op.id, submission.op.digest);
         let (epoch, leader) = (record.epoch.clone(), record.epoch.site.clone());
@@ -242,7 +300,16 @@ impl Site {
             unreachable!("only peers mean a reign");
         };
         let attempt = waiter.attempt;
-        self.shared.send(&site, Message::NotLeader { op, attempt, epoch, now }, out);
+        self.shared.send(
+            &site,
+            Message::NotLeader {
+                op,
+                attempt,
+                epoch,
+                now,
+            },
+            out,
+        );
     }
 
     fn forward(
@@ -255,7 +322,13 @@ impl Site {
     ) {
         let op = submission.op.id;
         self.shared.wait(op, waiter);
-        let forward = Forward { submission, to, epoch, unresolved: BTreeSet::new(), problem: None };
+        let forward = Forward {
+            submission,
+            to,
+            epoch,
+            unresolved: BTreeSet::new(),
+            problem: None,
+        };
         self.forwards.insert(op, forward);
         self.send_forward(op, out);
     }
@@ -270,7 +343,9 @@ impl Site {
 
     /// Sends it, or sends it again: whoever gets it joins the first.
     pub(super) fn send_forward(&mut self, op: OperationId, out: &mut Output) {
-        let Some(forward) = self.forwards.get_mut(&op) else { return };
+        let Some(forward) = self.forwards.get_mut(&op) else {
+            return;
+        };
         let left = self.shared.waiters.get(&op).into_iter().flatten();
         let Some(deadline_ms) = left.map(|waiter| waiter.deadline_ms).max() else {
             self.forwards.remove(&op);
@@ -283,14 +358,27 @@ impl Site {
         }
         forward.unresolved.insert(forward.to.clone());
         let (to, epoch) = (forward.to.clone(), forward.epoch.clone());
-        self.shared.send(&to, Message::Submit { submission, epoch }, out);
-        self.shared.arm(Timer::Forward(op), Some(self.shared.now_ms + RESEND_MS.0 * 2));
+        self.shared
+            .send(&to, Message::Submit { submission, epoch }, out);
+        self.shared.arm(
+            Timer::Forward(op),
+            Some(self.shared.now_ms + RESEND_MS.0 * 2),
+        );
     }
 
     /// An answer to something sent on.
-    pub(super) fn answered(&mut self, from: &SiteName, op: OperationId, attempt: u64, answer: Answer, out: &mut Output) {
+    pub(super) fn answered(
+        &mut self,
+        from: &SiteName,
+        op: OperationId,
+        attempt: u64,
+        answer: Answer,
+        out: &mut Output,
+    ) {
         self.outbox_answered(from, op, &answer, out);
-        let Some(forward) = self.forwards.get_mut(&op) else { return };
+        let Some(forward) = self.forwards.get_mut(&op) else {
+            return;
+        };
         if forward.submission.attempt != attempt || !forward.unresolved.contains(from) {
             return;
         }
@@ -310,25 +398,38 @@ impl Site {
     }
 
     /// Not there; perhaps this site has heard of another leader meanwhile.
-    pub(super) fn not_led(&mut self, from: &SiteName, op: OperationId, attempt: u64, meant: Option<Epoch>) {
-        let Some(forward) = self.forwards.get_mut(&op) else { return };
+    pub(super) fn not_led(
+        &mut self,
+        from: &SiteName,
+        op: OperationId,
+        attempt: u64,
+        meant: Option<Epoch>,
+    ) {
+        let Some(forward) = self.forwards.get_mut(&op) else {
+            return;
+        };
         if forward.submission.attempt != attempt || forward.epoch != meant {
             return;
         }
         forward.unresolved.remove(from);
         forward.problem = Some(Problem::NotLeader(from.clone()));
-        let Some(replicant) = self.replicants.get(&forward.submission.op.replicant) else { return };
+        let Some(replicant) = self.replicants.get(&forward.submission.op.replicant) else {
+            return;
+        };
         let epoch = replicant.record.epoch.clone();
         if epoch.site != self.shared.me && forward.epoch.as_ref() != Some(&epoch) {
             forward.to = epoch.site.clone();
             forward.epoch = Some(epoch);
-            self.shared.arm(Timer::Forward(op), Some(self.shared.now_ms));
+            self.shared
+                .arm(Timer::Forward(op), Some(self.shared.now_ms));
         }
     }
 
     /// A sure no ends it as 503 only if nobody else may have it.
     fn end_forward(&mut self, op: OperationId, out: &mut Output) {
-        let Some(forward) = self.forwards.remove(&op) else { return };
+        let Some(forward) = self.forwards.remove(&op) else {
+            return;
+        };
         let digest = forward.submission.op.digest;
         match (forward.unresolved.is_empty(), forward.problem) {
             (true, Some(problem)) => self.shared.void(op, digest, problem, out),
@@ -343,8 +444,12 @@ impl Site {
     /// Somebody has waited long enough.
     pub(super) fn end_wait(&mut self, op: OperationId, out: &mut Output) {
         let now_ms = self.shared.now_ms;
-        let Some(waiters) = self.shared.waiters.get_mut(&op) else { return };
-        let (late, rest): (Vec<_>, Vec<_>) = waiters.drain(..).partition(|waiter| waiter.deadline_ms <= now_ms);
+        let Some(waiters) = self.shared.waiters.get_mut(&op) else {
+            return;
+        };
+        let (late, rest): (Vec<_>, Vec<_>) = waiters
+            .drain(..)
+            .partition(|waiter| waiter.deadline_ms <= now_ms);
         *waiters = rest;
         let next = waiters.iter().map(|waiter| waiter.deadline_ms).min();
         if waiters.is_empty() {
@@ -352,9 +457,16 @@ impl Site {
         }
         self.shared.arm(Timer::Waiters(op), next);
         let idle = next.is_none();
-        let dropped = if idle { self.drop_pending(op, out) } else { None };
+        let dropped = if idle {
+            self.drop_pending(op, out)
+        } else {
+            None
+        };
         let sure = match self.forwards.get(&op) {
-            Some(forward) => forward.unresolved.is_empty().then_some(forward.submission.op.digest),
+            Some(forward) => forward
+                .unresolved
+                .is_empty()
+                .then_some(forward.submission.op.digest),
             None => dropped,
         };
         if idle {
@@ -362,7 +474,9 @@ impl Site {
         }
         for waiter in late {
             match sure {
-                Some(digest) => self.shared.void_one(op, digest, waiter, Problem::TooLate, out),
+                Some(digest) => self
+                    .shared
+                    .void_one(op, digest, waiter, Problem::TooLate, out),
                 None => self.shared.tell(op, waiter, Answer::OutcomeUnknown, out),
             }
         }
@@ -374,10 +488,20 @@ impl Site {
             return None;
         }
         let holds = |r: &Replicant| r.pending.iter().any(|pending| pending.op.id == op);
-        let id = self.replicants.iter().find(|(_, r)| holds(r)).map(|(id, _)| *id)?;
+        let id = self
+            .replicants
+            .iter()
+            .find(|(_, r)| holds(r))
+            .map(|(id, _)| *id)?;
         let replicant = self.replicants.get_mut(&id)?;
-        let at = replicant.pending.iter().position(|pending| pending.op.id == op)?;
-        let digest = replicant.pending.remove(at).map(|pending| pending.op.digest);
+        let at = replicant
+            .pending
+            .iter()
+            .position(|pending| pending.op.id == op)?;
+        let digest = replicant
+            .pending
+            .remove(at)
+            .map(|pending| pending.op.digest);
         if id.0 == op.0 && replicant.record.gate.is_none() && replicant.log.last() == 0 {
             // It was to be made by this very request.
             replicant.erase(out);
@@ -388,21 +512,36 @@ impl Site {
 
     /// Gives a request up, if no site was called for it.
     pub(super) fn cancel(&mut self, client: ClientId, op: OperationId, out: &mut Output) {
-        let kept = self.shared.outbox.get(&op).map(|kept| (kept.fork, kept.submission.op.replicant));
-        let led = |id| self.replicants.get(&id).is_none_or(|r| r.leads(&self.shared.me));
+        let kept = self
+            .shared
+            .outbox
+            .get(&op)
+            .map(|kept| (kept.fork, kept.submission.op.replicant));
+        let led = |id| {
+            self.replicants
+                .get(&id)
+                .is_none_or(|r| r.leads(&self.shared.me))
+        };
         let mine = kept.is_some_and(|(fork, id)| fork.is_none() && led(id) && !self.is_called(op));
         if mine {
             self.shared.drop_outbox(op, out);
         }
         let digest = self.drop_pending(op, out);
-        let answer = if mine || digest.is_some() { Answer::Cancelled } else { Answer::Conflict };
+        let answer = if mine || digest.is_some() {
+            Answer::Cancelled
+        } else {
+            Answer::Conflict
+        };
         if answer == Answer::Cancelled {
-            self.shared.conclude(op, digest.unwrap_or(0), Answer::Cancelled, out);
+            self.shared
+                .conclude(op, digest.unwrap_or(0), Answer::Cancelled, out);
         }
         out.wish(Effect::Answer { client, answer });
     }
 
     fn is_called(&self, op: OperationId) -> bool {
-        self.replicants.values().any(|replicant| replicant.operations().contains(&op))
+        self.replicants
+            .values()
+            .any(|replicant| replicant.operations().contains(&op))
     }
 }

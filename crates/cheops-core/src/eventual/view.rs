@@ -70,7 +70,12 @@ impl Site {
         let mut parked = replicant.log.base.parked.clone();
         let entry = |kept: &super::log::Kept| {
             let entry = &kept.entry;
-            (entry.index, entry.epoch.clone(), entry.body.operation(), kept.stage.clone())
+            (
+                entry.index,
+                entry.epoch.clone(),
+                entry.body.operation(),
+                kept.stage.clone(),
+            )
         };
         for kept in replicant.log.iter() {
             if let Body::Park(op) = &kept.entry.body {
@@ -105,11 +110,22 @@ impl Site {
     /// One operation, while it is not folded.
     pub fn operation(&self, replicant: ReplicantId, op: OperationId) -> Option<OperationView> {
         let replicant = self.replicants.get(&replicant)?;
-        if let Some(gate) = replicant.record.gate.as_ref().filter(|gate| gate.op.id == op) {
-            return Some(OperationView { stage: gate.stage.clone(), index: None });
+        if let Some(gate) = replicant
+            .record
+            .gate
+            .as_ref()
+            .filter(|gate| gate.op.id == op)
+        {
+            return Some(OperationView {
+                stage: gate.stage.clone(),
+                index: None,
+            });
         }
         let kept = replicant.log.find(op)?;
-        Some(OperationView { stage: kept.stage.clone(), index: Some(kept.entry.index) })
+        Some(OperationView {
+            stage: kept.stage.clone(),
+            index: Some(kept.entry.index),
+        })
     }
 
     /// What this site has taken and nobody has ordered yet.
@@ -119,7 +135,11 @@ impl Site {
 
     /// Things held in memory, to see that they are bounded.
     pub fn weight(&self) -> usize {
-        let log: usize = self.replicants.values().map(|r| r.log.len() + r.pending.len()).sum();
+        let log: usize = self
+            .replicants
+            .values()
+            .map(|r| r.log.len() + r.pending.len())
+            .sum();
         log + self.forwards.len() + self.shared.waiters.len() + self.shared.calls.len()
     }
 }

@@ -9,9 +9,13 @@ use crate::world::World;
 
 pub(super) fn check(world: &World, evidence: &Evidence) -> Result<(), String> {
     for one in &world.hosts {
-        let Some(core) = &one.core else { return Err(format!("{} does not run", one.name)) };
+        let Some(core) = &one.core else {
+            return Err(format!("{} does not run", one.name));
+        };
         if let Some(op) = core.outbox().next() {
-            let stranded = core.replicant(op.replicant).is_none_or(|view| view.stranded);
+            let stranded = core
+                .replicant(op.replicant)
+                .is_none_or(|view| view.stranded);
             if !stranded {
                 return Err(format!("{} still has {:?} to hand over", one.name, op.id));
             }
@@ -26,25 +30,43 @@ pub(super) fn check(world: &World, evidence: &Evidence) -> Result<(), String> {
         };
         let led = &views[leader];
         for (site, row) in &led.rows {
-            let host = world.hosts.iter().position(|host| host.name == *site).unwrap_or(usize::MAX);
+            let host = world
+                .hosts
+                .iter()
+                .position(|host| host.name == *site)
+                .unwrap_or(usize::MAX);
             let Some(view) = views.get(&host) else {
                 return Err(format!("{id:?}: {site} has no record"));
             };
             if view.epoch != led.epoch || view.rows != led.rows {
-                return Err(format!("{id:?}: {site} and {} differ: {:?} {:?} and {:?} {:?}", world.hosts[*leader].name, view.epoch, view.rows, led.epoch, led.rows));
+                return Err(format!(
+                    "{id:?}: {site} and {} differ: {:?} {:?} and {:?} {:?}",
+                    world.hosts[*leader].name, view.epoch, view.rows, led.epoch, led.rows
+                ));
             }
             let last = led.base + led.log.len() as u64;
             if view.base + view.log.len() as u64 != last {
-                return Err(format!("{id:?}: {site} has {} entries, the leader {last}", view.log.len()));
+                return Err(format!(
+                    "{id:?}: {site} has {} entries, the leader {last}",
+                    view.log.len()
+                ));
             }
             let shown = matches!(row.state, ReplicaState::Diverged | ReplicaState::InDoubt);
             if !shown && (row.applied != last || !view.idle) {
-                return Err(format!("{id:?}: {site} has applied {} of {last}, idle: {}", row.applied, view.idle));
+                return Err(format!(
+                    "{id:?}: {site} has applied {} of {last}, idle: {}",
+                    row.applied, view.idle
+                ));
             }
         }
-        let dead = led.rows.values().all(|row| row.state == ReplicaState::Deleted);
+        let dead = led
+            .rows
+            .values()
+            .all(|row| row.state == ReplicaState::Deleted);
         if dead && led.form == Form::Replica {
-            return Err(format!("{id:?} is deleted everywhere and its tombstone is still there"));
+            return Err(format!(
+                "{id:?} is deleted everywhere and its tombstone is still there"
+            ));
         }
     }
     Ok(())

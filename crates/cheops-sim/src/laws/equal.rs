@@ -16,9 +16,13 @@ pub(super) fn check(world: &World, evidence: &Evidence) -> Result<(), String> {
             continue;
         }
         let desired = fold(log.values());
-        let whole = (1..=log.keys().max().copied().unwrap_or(0)).all(|index| log.contains_key(&index));
+        let whole =
+            (1..=log.keys().max().copied().unwrap_or(0)).all(|index| log.contains_key(&index));
         if whole && desired != views[leader].desired {
-            return Err(format!("{id:?}: its log says {desired:?}, its leader {:?}", views[leader].desired));
+            return Err(format!(
+                "{id:?}: its log says {desired:?}, its leader {:?}",
+                views[leader].desired
+            ));
         }
         for (host, view) in views {
             let one = &world.hosts[*host];
@@ -31,13 +35,21 @@ pub(super) fn check(world: &World, evidence: &Evidence) -> Result<(), String> {
                 return Err(format!("{id:?}: {} is live and has nothing", one.name));
             };
             let mut has = thing.fields.clone();
-            if world.history.restores.iter().any(|restore| restore.host == *host) {
+            if world
+                .history
+                .restores
+                .iter()
+                .any(|restore| restore.host == *host)
+            {
                 // What a lost disk had written and nobody else knows of stays where it is.
                 has.retain(|field, _| views[leader].desired.contains_key(field));
             }
             if has != views[leader].desired {
                 let (has, should) = (&thing.fields, &views[leader].desired);
-                return Err(format!("{id:?}: {} is live with {has:?}, should have {should:?}", one.name));
+                return Err(format!(
+                    "{id:?}: {} is live with {has:?}, should have {should:?}",
+                    one.name
+                ));
             }
         }
     }
@@ -52,10 +64,11 @@ fn fold<'a>(log: impl Iterator<Item = &'a Body> + Clone) -> Fields {
     let voided: BTreeSet<OperationId> = log.clone().filter_map(void).collect();
     let mut fields = Fields::new();
     for body in log {
-        if let Body::Run(op) = body {
-            if !voided.contains(&op.id) && matches!(op.kind, Kind::Create | Kind::Update) {
-                fields.extend(op.fields.clone());
-            }
+        if let Body::Run(op) = body
+            && !voided.contains(&op.id)
+            && matches!(op.kind, Kind::Create | Kind::Update)
+        {
+            fields.extend(op.fields.clone());
         }
     }
     fields

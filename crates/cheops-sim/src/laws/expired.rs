@@ -14,18 +14,33 @@ pub(super) fn check(world: &World, _: &Evidence) -> Result<(), String> {
         for done in &one.service.done {
             let Some((op, kind)) = done.op else { continue };
             if let Some(given_up_ms) = world.history.expired.get(&(host, op)) {
-                let forgotten = world.history.is_excused(&std::collections::BTreeSet::from([host]), *given_up_ms);
+                let forgotten = world
+                    .history
+                    .is_excused(&std::collections::BTreeSet::from([host]), *given_up_ms);
                 if done.at_ms > *given_up_ms && !forgotten {
-                    return Err(format!("{} gave {op:?} up at {given_up_ms} ms and ran it at {} ms", one.name, done.at_ms));
+                    return Err(format!(
+                        "{} gave {op:?} up at {given_up_ms} ms and ran it at {} ms",
+                        one.name, done.at_ms
+                    ));
                 }
             }
-            let Some(request) = world.history.requests.get(&op) else { continue };
+            let Some(request) = world.history.requests.get(&op) else {
+                continue;
+            };
             let timed = kind == Kind::Action || request.submission.form == Form::Queue;
-            let (Some(ttl_ms), true) = (request.submission.op.ttl_ms, timed) else { continue };
-            let undisturbed = request.hosts.iter().all(|host| !world.history.disturbed.contains(host));
+            let (Some(ttl_ms), true) = (request.submission.op.ttl_ms, timed) else {
+                continue;
+            };
+            let undisturbed = request
+                .hosts
+                .iter()
+                .all(|host| !world.history.disturbed.contains(host));
             let last_try = request.tries.iter().map(|one| one.at_ms).max().unwrap_or(0);
             if undisturbed && done.at_ms > last_try + 5_000 + ttl_ms + SLACK_MS {
-                return Err(format!("{} ran {op:?} at {} ms, long too late", one.name, done.at_ms));
+                return Err(format!(
+                    "{} ran {op:?} at {} ms, long too late",
+                    one.name, done.at_ms
+                ));
             }
         }
     }

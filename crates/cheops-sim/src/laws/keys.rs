@@ -13,11 +13,19 @@ pub(super) fn check(world: &World, _: &Evidence) -> Result<(), String> {
         if request.submission.form == Form::Queue {
             continue;
         }
-        let Some(first) = request.tries.iter().find(|one| good(one)) else { continue };
+        let Some(first) = request.tries.iter().find(|one| good(one)) else {
+            continue;
+        };
         let (first_ms, digest) = (first.answer.as_ref().map_or(0, |(at, _)| *at), first.digest);
-        for other in request.tries.iter().filter(|other| other.digest != digest && good(other)) {
+        for other in request
+            .tries
+            .iter()
+            .filter(|other| other.digest != digest && good(other))
+        {
             if other.at_ms > first_ms && other.host == first.host {
-                return Err(format!("{op:?} had succeeded, and another request with its key was answered 2xx"));
+                return Err(format!(
+                    "{op:?} had succeeded, and another request with its key was answered 2xx"
+                ));
             }
         }
     }

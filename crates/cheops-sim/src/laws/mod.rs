@@ -10,6 +10,7 @@ use crate::world::World;
 
 mod acknowledged;
 mod bounded;
+mod conflicts;
 mod drained;
 mod equal;
 mod expired;
@@ -19,6 +20,7 @@ mod order;
 mod strangers;
 mod twice;
 mod unavailable;
+mod verdicts;
 
 /// A law: its name, and how to see whether it holds.
 pub type Law = (&'static str, fn(&World, &Evidence) -> Result<(), String>);
@@ -27,14 +29,25 @@ pub type Law = (&'static str, fn(&World, &Evidence) -> Result<(), String>);
 pub const LAWS: &[Law] = &[
     ("nothing acknowledged is lost", acknowledged::check),
     ("nothing is applied twice", twice::check),
-    ("live replicas end equal or are shown diverged", equal::check),
+    (
+        "live replicas end equal or are shown diverged",
+        equal::check,
+    ),
     ("order per replicant is its epochs' order", order::check),
-    ("no delete nobody asked for, nothing of a stranger touched", strangers::check),
+    (
+        "no delete nobody asked for, nothing of a stranger touched",
+        strangers::check,
+    ),
     ("503 never happened", unavailable::check),
+    ("what the gate refused happened nowhere", verdicts::check),
     ("expired actions never run", expired::check),
     ("queues drain after heal", drained::check),
     ("records only where involved", involved::check),
     ("memory and log are bounded", bounded::check),
+    (
+        "what was changed since is not overwritten",
+        conflicts::check,
+    ),
     ("a key stands for one request", keys::check),
 ];
 
@@ -58,7 +71,9 @@ impl Evidence {
         let mut leaders = BTreeMap::new();
         for (id, hosts) in &views {
             let leading = hosts.iter().filter(|(_, view)| view.leads);
-            let Some((host, _)) = leading.max_by(|a, b| a.1.epoch.cmp(&b.1.epoch)) else { continue };
+            let Some((host, _)) = leading.max_by(|a, b| a.1.epoch.cmp(&b.1.epoch)) else {
+                continue;
+            };
             leaders.insert(*id, (*host, whole_log(world, *id, *host, &hosts[host])));
         }
         Evidence { views, leaders }
@@ -66,7 +81,12 @@ impl Evidence {
 }
 
 /// The log of the leader from the beginning: what it has folded is in its history, or in another's.
-fn whole_log(world: &World, id: ReplicantId, host: usize, view: &ReplicantView) -> BTreeMap<u64, Body> {
+fn whole_log(
+    world: &World,
+    id: ReplicantId,
+    host: usize,
+    view: &ReplicantView,
+) -> BTreeMap<u64, Body> {
     let mut log = BTreeMap::new();
     for ((of, other), chain) in &world.history.chains {
         if *other == id && *of != host {
@@ -76,18 +96,29 @@ fn whole_log(world: &World, id: ReplicantId, host: usize, view: &ReplicantView) 
         }
     }
     if let Some(chain) = world.history.chains.get(&(host, id)) {
-        log.extend(chain.iter().map(|(index, (_, body))| (*index, body.clone())));
+        log.extend(
+            chain
+                .iter()
+                .map(|(index, (_, body))| (*index, body.clone())),
+        );
     }
     log
 }
 
 /// True if somebody has asked to delete it.
 fn was_deleted(world: &World, id: ReplicantId) -> bool {
-    world.history.about(id).any(|request| request.submission.op.kind == Kind::Delete)
+    world
+        .history
+        .about(id)
+        .any(|request| request.submission.op.kind == Kind::Delete)
 }
 
 /// The hosts a replicant was meant for.
 fn hosts_of(world: &World, id: ReplicantId) -> BTreeSet<usize> {
-    let made = world.history.about(id).filter(|request| request.submission.form == Form::Replica);
-    made.flat_map(|request| request.hosts.iter().copied()).collect()
+    let made = world
+        .history
+        .about(id)
+        .filter(|request| request.submission.form == Form::Replica);
+    made.flat_map(|request| request.hosts.iter().copied())
+        .collect()
 }

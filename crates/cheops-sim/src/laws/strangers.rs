@@ -8,18 +8,37 @@ pub(super) fn check(world: &World, _: &Evidence) -> Result<(), String> {
     for one in &world.hosts {
         for (local, thing) in &one.service.strangers {
             if one.service.things.get(local) != Some(thing) {
-                return Err(format!("{}: {local}, which is nobody's replica, was touched", one.name));
+                return Err(format!(
+                    "{}: {local}, which is nobody's replica, was touched",
+                    one.name
+                ));
             }
         }
-        for done in one.service.done.iter().filter(|done| done.deed == Deed::Removed) {
+        for done in one
+            .service
+            .done
+            .iter()
+            .filter(|done| done.deed == Deed::Removed)
+        {
             if !was_deleted(world, done.replicant) {
-                return Err(format!("{} removed {:?}, and nobody asked for it", one.name, done.replicant));
+                return Err(format!(
+                    "{} removed {:?}, and nobody asked for it",
+                    one.name, done.replicant
+                ));
             }
         }
-        for done in one.service.done.iter().filter(|done| done.deed != Deed::Ran) {
+        for done in one
+            .service
+            .done
+            .iter()
+            .filter(|done| done.deed != Deed::Ran)
+        {
             let thing = one.service.things.get(&done.local);
             if thing.is_some_and(|thing| thing.made_for != Some(done.replicant)) {
-                return Err(format!("{}: {:?} touched {}, which is another's", one.name, done.replicant, done.local));
+                return Err(format!(
+                    "{}: {:?} touched {}, which is another's",
+                    one.name, done.replicant, done.local
+                ));
             }
         }
     }

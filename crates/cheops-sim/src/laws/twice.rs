@@ -20,8 +20,18 @@ pub(super) fn check(world: &World, _: &Evidence) -> Result<(), String> {
                 (Deed::Ran, None) | (Deed::Settled, _) => (),
             }
             // What was made is known by its looks; a change that only a lost disk knew of has altered them.
-            let about = |op: &OperationId| world.history.requests.get(op).map(|r| r.submission.op.replicant);
-            let lost = world.history.lost.iter().any(|(at, op)| *at == host && about(op) == Some(done.replicant));
+            let about = |op: &OperationId| {
+                world
+                    .history
+                    .requests
+                    .get(op)
+                    .map(|r| r.submission.op.replicant)
+            };
+            let lost = world
+                .history
+                .lost
+                .iter()
+                .any(|(at, op)| *at == host && about(op) == Some(done.replicant));
             let asked = world.history.retried.contains(&(host, done.replicant)) || lost;
             if alive.get(&done.replicant).is_some_and(|count| *count > 1) && !asked {
                 let (name, id, at_ms) = (&one.name, done.replicant, done.at_ms);
@@ -29,7 +39,11 @@ pub(super) fn check(world: &World, _: &Evidence) -> Result<(), String> {
             }
         }
         for ((op, replicant), count) in ran {
-            let once = world.history.requests.get(&op).is_some_and(|r| r.submission.op.repeat == Repeat::Never);
+            let once = world
+                .history
+                .requests
+                .get(&op)
+                .is_some_and(|r| r.submission.op.repeat == Repeat::Never);
             let lost = world.history.lost.contains(&(host, op));
             let asked = world.history.retried.contains(&(host, replicant)) || lost;
             if once && count > 1 && !asked {

@@ -9,13 +9,20 @@ pub(super) fn check(world: &World, evidence: &Evidence) -> Result<(), String> {
             continue;
         }
         for one in &world.hosts {
-            if one.service.done.iter().any(|done| done.op.is_some_and(|(did, _)| did == *op)) {
+            if one
+                .service
+                .done
+                .iter()
+                .any(|done| done.op.is_some_and(|(did, _)| did == *op))
+            {
                 return Err(format!("{op:?} was answered 503, and {} did it", one.name));
             }
         }
         for (id, (_, log)) in &evidence.leaders {
             if log.values().any(|body| body.operation() == *op) {
-                return Err(format!("{op:?} was answered 503, and stands in the log of {id:?}"));
+                return Err(format!(
+                    "{op:?} was answered 503, and stands in the log of {id:?}"
+                ));
             }
         }
     }
