@@ -1,6 +1,8 @@
 //! What goes wrong, and the end of it.
 
-use cheops_core::Event;
+use std::collections::BTreeSet;
+
+use cheops_core::{Event, OperationId};
 
 use crate::history::Restore;
 use crate::world::{Backup, Happening, World};
@@ -30,9 +32,14 @@ impl World {
             7 => self.hosts[host].service.flaky = settings.flaky,
             8 if settings.crash > 0 && self.hosts[host].core.is_some() => self.crash(host),
             9 if settings.crash > 0 => {
-                self.hosts[host].ahead_ms += self.rng.between(1_000, 60_000);
+                self.hosts[host].frozen_until_ms = until_ms;
                 self.history.disturbed.insert(host);
-                self.step(host, Event::Tick);
+                self.tell(|world| {
+                    format!(
+                        "{} stands still until {until_ms} ms",
+                        world.hosts[host].name
+                    )
+                });
             }
             10 => self.tell_reach(),
             _ => (),
@@ -102,20 +109,6 @@ impl World {
                 world.hosts[host].name, backup.at_ms
             )
         });
-        for done in self.hosts[host]
-            .service
-            .done
-            .iter()
-            .filter(|done| done.at_ms >= backup.at_ms)
-        {
-            let Some((op, _)) = done.op else { continue };
-            let told = |((of, _), chain): (&(usize, _), &crate::history::Chain)| {
-                *of != host && chain.values().any(|(_, body)| body.operation() == op)
-            };
-            if !self.history.chains.iter().any(told) {
-                self.history.lost.insert((host, op));
-            }
-        }
         self.history.chains.retain(|(of, _), _| *of != host);
         for (id, chain) in backup.chains {
             self.history.chains.insert((host, id), chain);
@@ -125,9 +118,31 @@ impl World {
             backup_ms: backup.at_ms,
             at_ms: self.now_ms,
         });
+        self.note_lost();
         let one = &mut self.hosts[host];
         one.disk = backup.disk;
         one.incarnation += 1;
+    }
+
+    /// What services did and no disk knows of any more.
+    fn note_lost(&mut self) {
+        let known: BTreeSet<OperationId> = self
+            .history
+            .chains
+            .values()
+            .flatten()
+            .map(|(_, (_, body))| body.operation())
+            .collect();
+        for restore in self.history.restores.clone() {
+            let done = self.hosts[restore.host].service.done.iter();
+            let since =
+                done.filter(|done| done.at_ms >= restore.backup_ms && done.at_ms <= restore.at_ms);
+            for (op, _) in since.filter_map(|done| done.op) {
+                if !known.contains(&op) {
+                    self.history.lost.insert((restore.host, op));
+                }
+            }
+        }
     }
 
     /// Faults off: everything runs and is connected.

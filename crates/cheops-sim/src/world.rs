@@ -37,6 +37,8 @@ pub struct Host {
     pub ahead_ms: u64,
     /// Runs that many thousandths fast.
     pub fast: u64,
+    /// Does nothing until then, and does not notice.
+    pub frozen_until_ms: u64,
     /// Older contents of its disk.
     pub backup: Option<Backup>,
 }
@@ -196,6 +198,7 @@ impl World {
             incarnation: 1,
             ahead_ms: self.rng.between(0, 100_000),
             fast: self.rng.between(0, 50),
+            frozen_until_ms: 0,
             backup: None,
         }
     }
@@ -232,6 +235,9 @@ impl World {
     }
 
     fn happen(&mut self, what: Happening) {
+        if let Some(until_ms) = self.frozen(&what) {
+            return self.at(until_ms, what);
+        }
         match what {
             Happening::Deliver { to, from, envelope } => {
                 let from_name = self.hosts[from].name.clone();
@@ -291,6 +297,24 @@ impl World {
         }
     }
 
+    /// Until when this has to wait, if it is for an agent that stands still.
+    fn frozen(&self, what: &Happening) -> Option<u64> {
+        let host = match what {
+            Happening::Deliver { to: host, .. }
+            | Happening::Wake { host, .. }
+            | Happening::Return { host, .. } => *host,
+            Happening::Arrive { .. }
+            | Happening::Linger { .. }
+            | Happening::Client
+            | Happening::Retry { .. }
+            | Happening::Fault
+            | Happening::Start { .. }
+            | Happening::Operator => return None,
+        };
+        let until_ms = self.hosts[host].frozen_until_ms;
+        (until_ms > self.now_ms).then_some(until_ms)
+    }
+
     /// The clock of a host.
     pub fn clock(&self, host: usize) -> Now {
         let host = &self.hosts[host];
@@ -304,6 +328,8 @@ impl World {
         if self.hosts[host].core.is_some() {
             return;
         }
+        // A machine that starts counts its time from anew.
+        self.hosts[host].ahead_ms = self.rng.between(0, 1_000_000);
         let now = self.clock(host);
         let peers: Vec<SiteName> = (1..=self.settings.sites).map(name_of).collect();
         let one = &mut self.hosts[host];

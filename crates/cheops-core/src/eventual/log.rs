@@ -279,7 +279,8 @@ impl Log {
 
 fn fold(base: &mut Base, entry: &Entry, voided: &BTreeSet<OperationId>) {
     match &entry.body {
-        Body::Run(op) if voided.contains(&op.id) => (),
+        // Nobody would make it: there is nothing, and there will be nothing.
+        Body::Run(op) if voided.contains(&op.id) => base.deleted |= op.kind == Kind::Create,
         Body::Run(op) => match op.kind {
             Kind::Create | Kind::Update => base.fields.extend(op.fields.clone()),
             Kind::Delete => base.deleted = true,

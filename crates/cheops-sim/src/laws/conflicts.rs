@@ -16,8 +16,13 @@ pub(super) fn check(world: &World, evidence: &Evidence) -> Result<(), String> {
             let Some((fork, before)) = world.history.cut.get(&op.id) else {
                 continue;
             };
-            if before == epoch || op.kind == Kind::Create {
-                // It has the position it had.
+            let again = world
+                .history
+                .requests
+                .get(&op.id)
+                .is_some_and(|request| request.tries.len() > 1);
+            if before == epoch || op.kind == Kind::Create || again {
+                // It has the position it had, or its client has asked for it once more.
                 continue;
             }
             let since = log.range(fork + 1..*index);

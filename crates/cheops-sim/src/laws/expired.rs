@@ -14,9 +14,14 @@ pub(super) fn check(world: &World, _: &Evidence) -> Result<(), String> {
         for done in &one.service.done {
             let Some((op, kind)) = done.op else { continue };
             if let Some(given_up_ms) = world.history.expired.get(&(host, op)) {
-                let forgotten = world
-                    .history
-                    .is_excused(&std::collections::BTreeSet::from([host]), *given_up_ms);
+                let request = world.history.requests.get(&op);
+                let again = request.is_some_and(|request| {
+                    request.tries.iter().any(|one| one.at_ms >= *given_up_ms)
+                });
+                let forgotten = again
+                    || world
+                        .history
+                        .is_excused(&std::collections::BTreeSet::from([host]), *given_up_ms);
                 if done.at_ms > *given_up_ms && !forgotten {
                     return Err(format!(
                         "{} gave {op:?} up at {given_up_ms} ms and ran it at {} ms",
