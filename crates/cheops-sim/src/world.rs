@@ -500,6 +500,17 @@ impl World {
     fn arrive(&mut self, host: usize, run: u64, id: CallId, replicant: ReplicantId, call: Call) {
         let mapped = self.mapped(host);
         let now_ms = self.now_ms;
+        let restored = self
+            .history
+            .restores
+            .iter()
+            .any(|restore| restore.host == host);
+        if let (Call::Create { op, .. } | Call::Run { op, .. }, true) =
+            (&call, restored && self.hosts[host].run != run)
+        {
+            // Done for a disk that is no more.
+            self.history.lost.insert((host, op.id));
+        }
         let flaky = self.hosts[host].service.flaky;
         if matches!(call, Call::Create { .. }) && self.rng.chance(flaky / 2) {
             // The agent gives up; the service does it later, within what is known of it.

@@ -38,7 +38,9 @@ impl Replicant {
     /// What an entry is after its call may have been executed.
     fn doubted(&self, body: &Body) -> Stage {
         match body {
-            Body::Run(op) if op.kind == Kind::Delete || op.repeat == Repeat::Safe => Stage::Queued,
+            Body::Run(op) if op.kind == Kind::Delete || op.repeat == Repeat::Safe => {
+                Stage::Retrying
+            }
             Body::Run(_) => Stage::InDoubt,
             Body::Park(_) | Body::Void(_) => Stage::Void,
         }
@@ -161,7 +163,7 @@ impl Replicant {
             return self.log.set_stage(index, Stage::Void);
         };
         match kept.stage {
-            Stage::Queued | Stage::Waiting(_) => (),
+            Stage::Queued | Stage::Retrying | Stage::Waiting(_) => (),
             _ => return,
         }
         if index <= self.record.doubt_until {
@@ -248,7 +250,7 @@ impl Replicant {
     pub(super) fn bury_outcome(&mut self, index: u64, outcome: Outcome, shared: &mut Shared) {
         let Outcome::Applied { status, .. } = outcome else {
             self.retry_ms = shared.now_ms + shared.tuning.settle_ms;
-            return self.log.set_stage(index, Stage::Queued);
+            return self.log.set_stage(index, Stage::Retrying);
         };
         self.calm();
         self.note_done(&Kind::Delete, &Fields::new(), None, shared);

@@ -179,7 +179,9 @@ impl Replicant {
         // What was sent may still be executed.
         self.retry_ms = shared.now_ms + shared.tuning.settle_ms;
         match (gate.op.kind, gate.op.repeat, self.record.doubt) {
-            (Kind::Delete, _, _) | (_, Repeat::Safe, _) => self.release(Stage::Queued, shared, out),
+            (Kind::Delete, _, _) | (_, Repeat::Safe, _) => {
+                self.release(Stage::Retrying, shared, out)
+            }
             (Kind::Create, Repeat::Never, DoubtBy::Mark | DoubtBy::Match) => {
                 gate.stage = Stage::InDoubt
             }

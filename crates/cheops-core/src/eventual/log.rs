@@ -52,6 +52,8 @@ pub enum Stage {
     Expired,
     /// Nothing to do.
     Void,
+    /// To be called again, though it may have been executed: that does no harm.
+    Retrying,
 }
 
 impl Stage {
@@ -60,6 +62,7 @@ impl Stage {
         match self {
             Stage::Applied(_) | Stage::Covered | Stage::Expired | Stage::Void => true,
             Stage::Queued
+            | Stage::Retrying
             | Stage::Calling
             | Stage::Refused(_)
             | Stage::Waiting(_)

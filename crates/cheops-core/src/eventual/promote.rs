@@ -426,10 +426,6 @@ impl Replicant {
         self.deadlines.retain(|index, _| *index <= fork);
         let row = self.row_mut(&shared.me);
         row.applied = row.applied.min(fork);
-        self.record.doubt_until = self
-            .record
-            .doubt_until
-            .min(fork.max(u64::from(self.record.doubt_until > 0)));
         let id = self.record.id;
         let earlier: Vec<_> = shared
             .outbox
@@ -470,6 +466,10 @@ impl Replicant {
             }
             if op.kind != Kind::Action {
                 self.record.mend = Mend::Settle;
+            }
+            if op.kind == Kind::Delete {
+                // Whether anything is left to settle shows when it is written.
+                self.record.written.clear();
             }
         }
         if !shared.planted(Bug::DropDeposedSuffix) {

@@ -67,6 +67,9 @@ impl Site {
             let Some(row) = header.rows.get(&self.shared.me) else {
                 continue;
             };
+            if self.shared.is_buried(id) {
+                continue;
+            }
             if self.is_first(row) && !self.replicants.contains_key(&id) {
                 // New to this disk and to every one before: it will come by itself.
                 continue;

@@ -123,6 +123,15 @@ impl Replicant {
             }
             Outcome::Refused {
                 class: Refusal::Verdict,
+                status: 404 | 410,
+                ..
+            } => {
+                // It is not there: settle makes it.
+                self.row_mut(&shared.me).local = None;
+                self.record.written.clear();
+            }
+            Outcome::Refused {
+                class: Refusal::Verdict,
                 status,
                 ..
             } => {

@@ -430,6 +430,10 @@ impl Site {
         let Some(forward) = self.forwards.remove(&op) else {
             return;
         };
+        if self.is_known(&forward.submission) {
+            // A later try is being done here: what becomes of that is the answer.
+            return;
+        }
         let digest = forward.submission.op.digest;
         match (forward.unresolved.is_empty(), forward.problem) {
             (true, Some(problem)) => self.shared.void(op, digest, problem, out),
@@ -463,6 +467,7 @@ impl Site {
             None
         };
         let sure = match self.forwards.get(&op) {
+            Some(forward) if self.is_known(&forward.submission) => None,
             Some(forward) => forward
                 .unresolved
                 .is_empty()
