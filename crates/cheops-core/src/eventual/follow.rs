@@ -1,0 +1,192 @@
+//! The follower's side: what the leader says is written, applied, and reported.
+
+use cheops_model::SiteName;
+
+use super::log::{Base, Body, Entry, Kept, Stage};
+use super::message::{Header, Message, ReplicaState, Result};
+use super::planted::Bug;
+use super::replicant::{Mend, Recovery, Replicant};
+use super::send::run;
+use super::shared::Shared;
+use crate::limits::{BATCH_ENTRIES_MAX, RESEND_MS};
+use crate::operation::Operation;
+use crate::output::Output;
+
+impl Replicant {
+    /// From whoever says it leads. `None`: nothing to reply now.
+    pub(super) fn on_append(
+        &mut self,
+        from: &SiteName,
+        header: Header,
+        entries: Vec<Entry>,
+        base: Option<Base>,
+        shared: &mut Shared,
+        out: &mut Output,
+    ) {
+        if header.epoch.site != *from || self.record.recovery == Recovery::Stranded {
+            return;
+        }
+        let old = header.epoch < self.record.promised || header.epoch < self.record.epoch;
+        if old && !shared.planted(Bug::IgnorePromise) {
+            return self.report(from, shared, out);
+        }
+        if self.record.recovery == Recovery::Asking {
+            self.relearn(&header, shared);
+        }
+        if header.epoch > self.record.epoch && !self.follow(&header, shared, out) {
+            return;
+        }
+        if header.epoch != self.record.epoch && !shared.planted(Bug::IgnorePromise) {
+            return;
+        }
+        self.heard = Some(header.sent);
+        self.granted_until_ms = shared.now_ms + crate::limits::LEASE_MS;
+        self.leader_last = header.runs.last;
+        if self.record.recovery == Recovery::Asking {
+            self.trust(&header, shared);
+        }
+        let lacking = self.record.recovery == Recovery::Rebasing;
+        if let Some(base) = base.filter(|base| lacking || base.index > self.log.last()) {
+            self.take_base(base, shared, out);
+        }
+        if self.record.recovery == Recovery::Rebasing {
+            return self.report(from, shared, out);
+        }
+        for entry in entries {
+            if entry.index == self.log.last() + 1 {
+                self.take_entry(entry, shared, out);
+            }
+        }
+        self.merge(&header, shared);
+        self.compact_to(
+            header.runs.base.min(self.row(&shared.me).applied),
+            false,
+            shared,
+            out,
+        );
+        self.walk(shared);
+        self.refresh_row(shared);
+        self.report(from, shared, out);
+    }
+
+    pub(super) fn take_entry(&mut self, entry: Entry, shared: &mut Shared, out: &mut Output) {
+        let op = entry.body.operation();
+        shared.drop_outbox(op, out);
+        if let Some(left) = entry.ttl_left_ms {
+            self.deadlines
+                .insert(entry.index, shared.now_ms.saturating_add(left));
+        }
+        let carrier = self.row(&shared.me).state == ReplicaState::Carrier;
+        let stage = match (&entry.body, self.record.ran.remove(&op)) {
+            _ if carrier => Stage::Void,
+            (Body::Run(_), Some(ran)) => self.rejoin(&entry.body, ran),
+            (Body::Run(_), None) => Stage::Queued,
+            (Body::Park(_) | Body::Void(_), _) => Stage::Void,
+        };
+        if let Body::Void(id) = entry.body {
+            self.forget_refused(id);
+        }
+        self.log.push(entry, stage);
+    }
+
+    /// This site was away for so long that what it lacks was folded: it will be settled.
+    pub(super) fn take_base(&mut self, mut base: Base, shared: &mut Shared, out: &mut Output) {
+        let cut = self.log.truncate(self.log.base.index);
+        self.drop_records(&cut, out);
+        let mine = |kept: &Kept| kept.entry.epoch.site == shared.me;
+        let own: Vec<Operation> = cut.into_iter().filter(mine).filter_map(run).collect();
+        let before = self.row(&shared.me).applied;
+        self.record.mend = Mend::Settle;
+        if self.record.recovery == Recovery::Rebasing {
+            self.record.recovery = Recovery::Done;
+        }
+        for parked in &base.parked {
+            shared.drop_outbox(parked.id, out);
+        }
+        self.row_mut(&shared.me).applied = base.index;
+        for (op, digest) in std::mem::take(&mut base.recent) {
+            shared.fold(self.record.id, op, digest, out);
+        }
+        self.log.base = base;
+        for op in own {
+            // Only what this site had acknowledged as leader; whoever leads knows it if it was kept.
+            self.unseat(op, Stage::Applied(200), before, shared, out);
+        }
+    }
+
+    /// Takes over what others know of each other; nobody else knows more of this site than itself.
+    pub(super) fn merge(&mut self, header: &Header, shared: &Shared) {
+        if self.record.meta.is_none() {
+            self.record.meta = header.meta.clone();
+        }
+        if self.record.create.is_none() {
+            self.record.create = header.create.clone();
+        }
+        if let Some(mine) = header.rows.get(&shared.me) {
+            self.confirmed = (mine.incarnation, mine.version);
+            self.confirmed_applied = mine.applied;
+        }
+        for (site, row) in &header.rows {
+            if *site != shared.me {
+                self.record.rows.insert(site.clone(), row.clone());
+            }
+        }
+        self.record
+            .rows
+            .retain(|site, _| *site == shared.me || header.rows.contains_key(site));
+        self.record.rows_version = header.rows_version;
+    }
+
+    /// Tells the leader how far this site is.
+    pub(super) fn report(&mut self, to: &SiteName, shared: &mut Shared, out: &mut Output) {
+        if to == &shared.me {
+            return;
+        }
+        let row = self.row(&shared.me).clone();
+        let unknown = self
+            .log
+            .iter()
+            .filter(|kept| kept.entry.index > self.confirmed_applied);
+        let results = unknown
+            .filter(|kept| kept.stage != Stage::Queued)
+            .take(BATCH_ENTRIES_MAX)
+            .map(|kept| Result {
+                index: kept.entry.index,
+                stage: kept.stage.clone(),
+            })
+            .collect();
+        let report = Message::Report {
+            replicant: self.record.id,
+            epoch: self.record.epoch.clone(),
+            promised: self.record.promised.clone(),
+            runs: self.log.runs(),
+            rows_version: self.record.rows_version,
+            row,
+            results,
+            recovering: self.record.recovery == Recovery::Asking,
+            heard: self.heard.unwrap_or_default(),
+        };
+        shared.send(to, report, out);
+        self.report_pause_ms = (self.report_pause_ms * 2).clamp(RESEND_MS.0, RESEND_MS.1);
+        self.report_ms = shared.now_ms + self.report_pause_ms;
+    }
+
+    /// Says it again until the leader's messages show that it was heard.
+    pub(super) fn report_if_unheard(&mut self, shared: &mut Shared, out: &mut Output) {
+        let row = self.row(&shared.me);
+        let heard = self.confirmed == (row.incarnation, row.version)
+            && self.record.recovery == Recovery::Done;
+        if heard {
+            self.report_pause_ms = 0;
+            self.report_ms = shared.now_ms;
+        } else if self.report_ms <= shared.now_ms {
+            let leader = self.record.epoch.site.clone();
+            self.report(&leader, shared, out);
+        }
+    }
+
+    pub(super) fn is_unheard(&self, shared: &Shared) -> bool {
+        let row = self.row(&shared.me);
+        self.confirmed != (row.incarnation, row.version) || self.record.recovery != Recovery::Done
+    }
+}

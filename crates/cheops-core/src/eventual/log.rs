@@ -1,0 +1,324 @@
+//! The log of one replicant: entries by index, each of one epoch, above a base into which older ones were folded.
+//!
+//! Two logs that have the same epoch at an index are the same up to there: an epoch has one leader, and a leader
+//! never gives an index twice. So the point where two logs part is found from their runs alone.
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+
+use serde::{Deserialize, Serialize};
+
+use crate::ids::{Epoch, OperationId};
+use crate::operation::{Fields, Kind, Operation};
+
+/// What stands at an index.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Body {
+    /// To be applied on every site.
+    Run(Operation),
+    /// Every site refused that one: it never happened.
+    Void(OperationId),
+    /// Accepted by a deposed leader, and what it touches was changed since: a person decides.
+    Park(Operation),
+}
+
+impl Body {
+    /// Which operation it is about.
+    pub fn operation(&self) -> OperationId {
+        match self {
+            Body::Run(op) | Body::Park(op) => op.id,
+            Body::Void(id) => *id,
+        }
+    }
+}
+
+/// How far one entry is on this site. Not sent to others.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Stage {
+    /// Not yet its turn, or to be tried again.
+    Queued,
+    /// The service may have been called.
+    Calling,
+    /// Done.
+    Applied(u16),
+    /// Its effect is there by another way.
+    Covered,
+    /// The service will not.
+    Refused(u16),
+    /// The service has no room now.
+    Waiting(u16),
+    /// It may have been done; nobody can tell.
+    InDoubt,
+    /// Too late to run.
+    Expired,
+    /// Nothing to do.
+    Void,
+    /// To be called again, though it may have been executed: that does no harm.
+    Retrying,
+}
+
+impl Stage {
+    /// True if later entries need not wait for this one.
+    pub fn is_final(&self) -> bool {
+        match self {
+            Stage::Applied(_) | Stage::Covered | Stage::Expired | Stage::Void => true,
+            Stage::Queued
+            | Stage::Retrying
+            | Stage::Calling
+            | Stage::Refused(_)
+            | Stage::Waiting(_)
+            | Stage::InDoubt => false,
+        }
+    }
+}
+
+/// One entry as it travels.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Entry {
+    /// From 1.
+    pub index: u64,
+    /// Under whom it was ordered.
+    pub epoch: Epoch,
+    /// What.
+    pub body: Body,
+    /// What is left of its time, when this was written or sent.
+    pub ttl_left_ms: Option<u64>,
+}
+
+/// One entry as it is kept.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Kept {
+    /// The entry.
+    pub entry: Entry,
+    /// How far it is here.
+    pub stage: Stage,
+}
+
+/// What older entries came to.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Base {
+    /// The last of them.
+    pub index: u64,
+    /// Its epoch.
+    pub epoch: Option<Epoch>,
+    /// What clients had written by then.
+    pub fields: Fields,
+    /// True if they deleted it.
+    pub deleted: bool,
+    /// Actions that a site which is away has not run.
+    pub actions: Vec<Entry>,
+    /// Conflicts nobody has resolved.
+    pub parked: Vec<Operation>,
+    /// Operations folded lately and their digests, to know a retry; only on the way to another site.
+    pub recent: Vec<(OperationId, u64)>,
+}
+
+/// Entries and their base.
+#[derive(Debug, Default)]
+pub(crate) struct Log {
+    pub(crate) base: Base,
+    entries: VecDeque<Kept>,
+    dirty: BTreeSet<u64>,
+}
+
+impl Log {
+    pub(crate) fn recover(base: Base, kept: Vec<Kept>) -> Log {
+        let mut log = Log {
+            base,
+            ..Log::default()
+        };
+        for kept in kept {
+            // What lies below the base was folded; a hole means that what follows cannot be relied upon.
+            if kept.entry.index == log.last() + 1 {
+                log.entries.push_back(kept);
+            }
+        }
+        log
+    }
+
+    pub(crate) fn last(&self) -> u64 {
+        self.base.index + self.entries.len() as u64
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.entries.len()
+    }
+
+    pub(crate) fn get(&self, index: u64) -> Option<&Kept> {
+        let at = index.checked_sub(self.base.index + 1)?;
+        self.entries.get(usize::try_from(at).ok()?)
+    }
+
+    pub(crate) fn set_stage(&mut self, index: u64, stage: Stage) {
+        let Some(at) = index.checked_sub(self.base.index + 1) else {
+            return;
+        };
+        if let Some(kept) = self.entries.get_mut(at as usize)
+            && kept.stage != stage
+        {
+            kept.stage = stage;
+            self.dirty.insert(index);
+        }
+    }
+
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &Kept> {
+        self.entries.iter()
+    }
+
+    pub(crate) fn push(&mut self, entry: Entry, stage: Stage) {
+        assert_eq!(entry.index, self.last() + 1, "a log has no holes");
+        self.dirty.insert(entry.index);
+        self.entries.push_back(Kept { entry, stage });
+    }
+
+    pub(crate) fn epoch_at(&self, index: u64) -> Option<&Epoch> {
+        if index == self.base.index {
+            return self.base.epoch.as_ref();
+        }
+        self.get(index).map(|kept| &kept.entry.epoch)
+    }
+
+    /// The epochs from the base on, each with its first index.
+    pub(crate) fn runs(&self) -> Runs {
+        let mut starts: Vec<(Epoch, u64)> = Vec::new();
+        if let Some(epoch) = &self.base.epoch {
+            starts.push((epoch.clone(), self.base.index));
+        }
+        for kept in &self.entries {
+            if starts
+                .last()
+                .is_none_or(|(epoch, _)| *epoch != kept.entry.epoch)
+            {
+                starts.push((kept.entry.epoch.clone(), kept.entry.index));
+            }
+        }
+        Runs {
+            base: self.base.index,
+            last: self.last(),
+            starts,
+        }
+    }
+
+    /// The last index at which both logs are the same; none if what they share was folded on a side.
+    pub(crate) fn fork(&self, other: &Runs) -> Option<u64> {
+        let low = self.base.index.max(other.base);
+        let mut fork = (low == 0).then_some(0);
+        for index in low.max(1)..=self.last().min(other.last) {
+            if self.epoch_at(index) == other.epoch_at(index) {
+                fork = Some(index);
+            } else {
+                break;
+            }
+        }
+        fork
+    }
+
+    /// Takes everything after `fork` out, newest last. The caller removes the records.
+    pub(crate) fn truncate(&mut self, fork: u64) -> Vec<Kept> {
+        assert!(fork >= self.base.index, "what was folded stays");
+        let keep = (fork - self.base.index) as usize;
+        self.dirty.retain(|index| *index <= fork);
+        self.entries.split_off(keep.min(self.entries.len())).into()
+    }
+
+    /// Folds everything up to `index` into the base; gives the folded entries.
+    pub(crate) fn compact(&mut self, index: u64, keep_actions: bool) -> Vec<Kept> {
+        let index = index.min(self.last());
+        let mut folded = Vec::new();
+        while self.base.index < index {
+            let voided = self.voided();
+            let kept = self.entries.pop_front().expect("the log reaches that far");
+            self.dirty.remove(&kept.entry.index);
+            fold(&mut self.base, &kept.entry, &voided);
+            if keep_actions && matches!(&kept.entry.body, Body::Run(op) if op.kind == Kind::Action)
+            {
+                self.base.actions.push(kept.entry.clone());
+            }
+            self.base.index = kept.entry.index;
+            self.base.epoch = Some(kept.entry.epoch.clone());
+            folded.push(kept);
+        }
+        folded
+    }
+
+    /// What clients have written up to and with `index`.
+    pub(crate) fn desired(&self, index: u64) -> Base {
+        let voided = self.voided();
+        let mut base = Base {
+            actions: Vec::new(),
+            parked: Vec::new(),
+            ..self.base.clone()
+        };
+        for kept in self
+            .entries
+            .iter()
+            .take_while(|kept| kept.entry.index <= index)
+        {
+            fold(&mut base, &kept.entry, &voided);
+        }
+        base
+    }
+
+    fn voided(&self) -> BTreeSet<OperationId> {
+        let void = |kept: &Kept| match &kept.entry.body {
+            Body::Void(id) => Some(*id),
+            Body::Run(_) | Body::Park(_) => None,
+        };
+        self.entries.iter().filter_map(void).collect()
+    }
+
+    /// The index of an operation that is not folded yet.
+    pub(crate) fn find(&self, id: OperationId) -> Option<&Kept> {
+        let is = |body: &Body| matches!(body, Body::Run(op) | Body::Park(op) if op.id == id);
+        self.entries.iter().find(|kept| is(&kept.entry.body))
+    }
+
+    /// What changed since this was last asked.
+    pub(crate) fn take_dirty(&mut self) -> BTreeMap<u64, Kept> {
+        let dirty = std::mem::take(&mut self.dirty);
+        let kept = |index| self.get(index).cloned().map(|kept| (index, kept));
+        dirty.into_iter().filter_map(kept).collect()
+    }
+}
+
+fn fold(base: &mut Base, entry: &Entry, voided: &BTreeSet<OperationId>) {
+    match &entry.body {
+        // Nobody would make it: there is nothing, and there will be nothing.
+        Body::Run(op) if voided.contains(&op.id) => base.deleted |= op.kind == Kind::Create,
+        Body::Run(op) => match op.kind {
+            Kind::Create | Kind::Update => base.fields.extend(op.fields.clone()),
+            Kind::Delete => base.deleted = true,
+            Kind::Action => (),
+        },
+        Body::Void(_) => (),
+        Body::Park(op) => base.parked.push(op.clone()),
+    }
+}
+
+/// A log told in short.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Runs {
+    /// What was folded.
+    pub base: u64,
+    /// Where it ends.
+    pub last: u64,
+    /// Each epoch and its first index (the base's own first).
+    pub starts: Vec<(Epoch, u64)>,
+}
+
+impl Runs {
+    fn epoch_at(&self, index: u64) -> Option<&Epoch> {
+        if index > self.last {
+            return None;
+        }
+        self.starts
+            .iter()
+            .rev()
+            .find(|(_, first)| *first <= index)
+            .map(|(epoch, _)| epoch)
+    }
+
+    /// Logs are compared by their last epoch, then by length.
+    pub(crate) fn rank(&self) -> (Option<&Epoch>, u64) {
+        (self.starts.last().map(|(epoch, _)| epoch), self.last)
+    }
+}

@@ -1,0 +1,34 @@
+//! Replicas in the order of a leader's log. See docs/book/src/replication.md for the picture.
+//!
+//! `site` takes events; `submit`, `outbox` bring requests to the leader; `gate` asks its service; `log`, `send`
+//! spread what was ordered; `apply` runs it; `promote`, `restore` are for when leaders and disks change.
+
+mod apply;
+mod command;
+mod follow;
+mod gate;
+mod log;
+mod make;
+mod message;
+mod outbox;
+mod planted;
+mod promote;
+mod replicant;
+mod restore;
+mod send;
+mod settle;
+mod shared;
+mod site;
+mod start;
+mod submit;
+mod view;
+mod wake;
+
+pub use log::{Base, Body, Entry, Kept, Runs, Stage};
+pub use message::{Header, Message, ReplicaState, Result, Row};
+#[doc(hidden)]
+pub use planted::Bug;
+pub use shared::Tuning;
+pub use site::{Event, Found as FoundRecords, Now, Quarantined, Repair, Site};
+pub use start::Birth;
+pub use view::{OperationView, ReplicantView};

@@ -1,0 +1,336 @@
+//! What this site has taken and somebody else must order: requests accepted with 202, and what a deposed leader
+//! had acknowledged. Kept on disk until it stands in a log, or has an answer.
+
+use cheops_model::SiteName;
+
+use super::log::{Body, Entry, Stage};
+use super::message::Message;
+use super::planted::Bug;
+use super::replicant::Replicant;
+use super::shared::{Asker, OutboxRecord, Shared, Timer, Waiter};
+use super::site::Site;
+use crate::ids::{Epoch, OperationId};
+use crate::limits::{OUTBOX_MAX, PENDING_MAX, RESEND_MS};
+use crate::operation::{Answer, Kind, Mode, Operation, Problem, Submission};
+use crate::output::{ClientId, Output};
+use crate::record::{Table, encode, key_of};
+
+impl Site {
+    /// Offers everything to whoever leads now.
+    pub(super) fn pump_outbox(&mut self, out: &mut Output) {
+        if self.shared.outbox.is_empty() {
+            return;
+        }
+        let ids: Vec<OperationId> = self.shared.outbox.keys().copied().collect();
+        for id in ids {
+            let mut kept = self.shared.outbox[&id].clone();
+            if let Some(until) = self.shared.outbox_until.get(&id) {
+                // What is left of its time; whoever orders it, or has ordered it, decides.
+                kept.submission.op.ttl_ms = Some(until.saturating_sub(self.shared.now_ms));
+            }
+            match kept.fork {
+                Some(fork) => self.offer_again(kept.submission.op, fork, out),
+                None => self.offer(kept.submission, out),
+            }
+        }
+        self.shared
+            .arm_no_later(Timer::Outbox, self.shared.now_ms + RESEND_MS.1 / 2);
+    }
+
+    fn offer(&mut self, submission: Submission, out: &mut Output) {
+        let (id, me) = (submission.op.replicant, self.shared.me.clone());
+        let answered = self.has_answer(submission.op.id);
+        let recovering = self.may_have_made(&submission);
+        match self.replicants.get_mut(&id) {
+            Some(replicant) if replicant.leads(&me) => {
+                let op = submission.op.id;
+                let known = replicant.operations().contains(&op)
+                    || replicant.pending.iter().any(|p| p.op.id == op);
+                if !known && replicant.pending.len() < PENDING_MAX {
+                    replicant.admit(submission, self.shared.now_ms);
+                    self.shared.touched.insert(id);
+                }
+            }
+            Some(replicant) => {
+                let epoch = replicant.record.epoch.clone();
+                if epoch.site != me {
+                    let to = epoch.site.clone();
+                    self.shared.send(
+                        &to,
+                        Message::Submit {
+                            submission,
+                            epoch: Some(epoch),
+                        },
+                        out,
+                    );
+                }
+            }
+            None if submission.op.kind == Kind::Create && !answered && recovering => (),
+            None if submission.op.kind == Kind::Create && !answered => {
+                let mut replicant = Replicant::conceive(&submission, id, &self.shared);
+                replicant.pending.push_back(submission);
+                self.replicants.insert(id, replicant);
+                self.shared.touched.insert(id);
+            }
+            // Deleted everywhere, and the tombstone is gone too.
+            None => self
+                .shared
+                .conclude(submission.op.id, submission.op.digest, Answer::Gone, out),
+        }
+    }
+
+    fn has_answer(&self, op: OperationId) -> bool {
+        self.shared
+            .answers
+            .get(&op)
+            .is_some_and(|(record, _)| record.answer.is_some())
+    }
+
+    fn offer_again(&mut self, op: Operation, fork: u64, out: &mut Output) {
+        let (id, me) = (op.replicant, self.shared.me.clone());
+        let Some(replicant) = self.replicants.get_mut(&id) else {
+            return self.shared.drop_outbox(op.id, out);
+        };
+        let epoch = replicant.record.epoch.clone();
+        if replicant.log.find(op.id).is_some() {
+            return self.shared.drop_outbox(op.id, out);
+        }
+        if replicant.leads(&me) {
+            replicant.readmit(op, fork, &mut self.shared, out);
+            self.shared.touched.insert(id);
+        } else if epoch.site != me {
+            let to = epoch.site.clone();
+            self.shared
+                .send(&to, Message::Resubmit { op, fork, epoch }, out);
+        }
+    }
+
+    pub(super) fn outbox_answered(
+        &mut self,
+        from: &SiteName,
+        op: OperationId,
+        answer: &Answer,
+        out: &mut Output,
+    ) {
+        let Some(kept) = self.shared.outbox.get_mut(&op) else {
+            return;
+        };
+        let leader = self
+            .replicants
+            .get(&kept.submission.op.replicant)
+            .map(|r| &r.record.epoch.site);
+        if kept.fork.is_some() || leader != Some(from) {
+            return;
+        }
+        match answer {
+            Answer::Unavailable(_) => {
+                // That try is void for ever: the next is another one.
+                kept.submission.attempt = kept.submission.attempt.wrapping_add(1);
+                out.write(Table::Outbox, key_of(op.0), Some(encode(kept)));
+            }
+            Answer::OutcomeUnknown | Answer::Accepted => (),
+            answer => {
+                let digest = kept.submission.op.digest;
+                self.shared.conclude(op, digest, answer.clone(), out);
+            }
+        }
+    }
+
+    /// A request for one other site, kept until it can be brought there.
+    pub(super) fn enqueue(
+        &mut self,
+        client: ClientId,
+        mut submission: Submission,
+        out: &mut Output,
+    ) {
+        let target = submission
+            .sites
+            .first()
+            .filter(|target| **target != self.shared.me)
+            .cloned();
+        let asker = Asker::Client(client);
+        let waiter = |deadline_ms| Waiter {
+            asker,
+            attempt: submission.attempt,
+            deadline_ms,
+        };
+        let (op, digest) = (submission.op.id, submission.op.digest);
+        let Some(target) = target else {
+            let waiter = waiter(self.shared.now_ms);
+            return self
+                .shared
+                .void_one(op, digest, waiter, Problem::SiteUnreachable, out);
+        };
+        let waiter = waiter(match submission.mode {
+            Mode::Wait(ms) => self.shared.now_ms + ms,
+            Mode::Async => self.shared.now_ms,
+        });
+        if let Some((record, _)) = self.shared.answers.get(&op) {
+            let answer = if record.digest == digest {
+                record.answer.clone()
+            } else {
+                Some(Answer::KeyReused)
+            };
+            if let Some(answer) = answer {
+                return self.shared.tell(op, waiter, answer, out);
+            }
+        }
+        let id = self
+            .shared
+            .key
+            .queue_of(&self.shared.me, &target, self.shared.boot.incarnation);
+        submission.op.replicant = id;
+        let shared = &mut self.shared;
+        let queue = self
+            .replicants
+            .entry(id)
+            .or_insert_with(|| Replicant::conceive(&submission, id, shared));
+        let problem = match queue.leads(&shared.me) {
+            false => Some(Problem::Recovering),
+            true => (queue.log.len() >= OUTBOX_MAX).then_some(Problem::Busy),
+        };
+        if let Some(problem) = problem {
+            return shared.void_one(op, digest, waiter, problem, out);
+        }
+        if queue.log.find(op).is_none() {
+            queue.append(Body::Run(submission.op.clone()), Stage::Void, shared, out);
+        }
+        shared.touched.insert(id);
+        match submission.mode {
+            Mode::Async => shared.tell(op, waiter, Answer::Accepted, out),
+            Mode::Wait(_) => shared.wait(op, waiter),
+        }
+    }
+}
+
+impl Replicant {
+    /// Gives the next position.
+    pub(super) fn append(
+        &mut self,
+        body: Body,
+        stage: Stage,
+        shared: &mut Shared,
+        out: &mut Output,
+    ) -> u64 {
+        assert!(self.leads(&shared.me), "only a leader gives positions");
+        let index = self.log.last() + 1;
+        let ttl_left_ms = match &body {
+            Body::Run(op) => op.ttl_ms,
+            Body::Park(_) | Body::Void(_) => None,
+        };
+        if let Some(left) = ttl_left_ms {
+            self.deadlines
+                .insert(index, shared.now_ms.saturating_add(left));
+        }
+        let op = body.operation();
+        self.log.push(
+            Entry {
+                index,
+                epoch: self.record.epoch.clone(),
+                body,
+                ttl_left_ms,
+            },
+            stage,
+        );
+        shared.drop_outbox(op, out);
+        index
+    }
+
+    /// To the gate's queue. Its time goes on while it waits.
+    pub(super) fn admit(&mut self, submission: Submission, now_ms: u64) {
+        if let Some(left) = submission.op.ttl_ms {
+            self.pending_until
+                .insert(submission.op.id, now_ms.saturating_add(left));
+        }
+        self.pending.push_back(submission);
+    }
+
+    /// What a deposed leader had acknowledged: applied where nothing it touches was changed since, else parked.
+    pub(super) fn readmit(
+        &mut self,
+        op: Operation,
+        fork: u64,
+        shared: &mut Shared,
+        out: &mut Output,
+    ) {
+        let pending = self.pending.iter().any(|pending| pending.op.id == op.id);
+        if self.operations().contains(&op.id)
+            || pending
+            || self.log.base.parked.iter().any(|p| p.id == op.id)
+        {
+            shared.drop_outbox(op.id, out);
+            return;
+        }
+        if self.record.gate.is_some() {
+            return;
+        }
+        let body = if self.clashes(&op, fork) && !shared.planted(Bug::OverwriteOnResubmit) {
+            Body::Park(op)
+        } else {
+            Body::Run(op)
+        };
+        let stage = match (&body, self.record.ran.remove(&body.operation())) {
+            (Body::Park(_), _) => Stage::Void,
+            (_, Some(ran)) => self.rejoin(&body, ran),
+            (_, None) => Stage::Queued,
+        };
+        self.append(body, stage, shared, out);
+    }
+
+    fn clashes(&self, op: &Operation, fork: u64) -> bool {
+        let desired = self.log.desired(self.log.last());
+        if desired.deleted || fork < self.log.base.index || op.kind == Kind::Create {
+            return true;
+        }
+        let since = self.log.iter().filter(|kept| kept.entry.index > fork);
+        since.into_iter().any(|kept| match &kept.entry.body {
+            Body::Run(other) => {
+                op.kind == Kind::Delete
+                    || op
+                        .fields
+                        .keys()
+                        .any(|field| other.fields.contains_key(field))
+            }
+            Body::Park(_) | Body::Void(_) => false,
+        })
+    }
+
+    /// The stage of something that was done here while it stood in another log.
+    pub(super) fn rejoin(&mut self, body: &Body, ran: Stage) -> Stage {
+        let Body::Run(op) = body else {
+            return Stage::Void;
+        };
+        match op.kind {
+            // What it wrote may have been put back meanwhile.
+            Kind::Update => {
+                self.record.mend = super::replicant::Mend::Settle;
+                Stage::Covered
+            }
+            Kind::Create | Kind::Delete => Stage::Queued,
+            Kind::Action => ran,
+        }
+    }
+
+    /// Epoch of whoever leads, for those who ask.
+    pub(super) fn reign(&self) -> &Epoch {
+        &self.record.epoch
+    }
+}
+
+/// What is kept of an operation that lost its position.
+pub(super) fn deposed(op: Operation, replicant: &Replicant, fork: u64) -> OutboxRecord {
+    let submission = Submission {
+        op,
+        sites: replicant.record.rows.keys().cloned().collect(),
+        service: replicant.record.service.clone(),
+        doubt: replicant.record.doubt,
+        handover: replicant.record.handover,
+        form: replicant.record.form,
+        attempt: 0,
+        mode: Mode::Async,
+    };
+    OutboxRecord {
+        submission,
+        fork: Some(fork),
+    }
+}

@@ -1,0 +1,137 @@
+//! A disk that is new, or older than it was: nothing is done before the others have told what there is.
+//!
+//! Positions given since the backup must not be given again, so a leader starts a new reign with everybody's help.
+//! Calls made since the backup may have been executed, so what others know to be in the log is in doubt here.
+
+use cheops_model::SiteName;
+
+use super::log::Stage;
+use super::message::{Header, Message};
+use super::planted::Bug;
+use super::replicant::{Mend, Recovery, Replicant};
+use super::shared::{Shared, Timer};
+use super::site::Site;
+use crate::limits::RESEND_MS;
+use crate::output::Output;
+
+impl Site {
+    /// Asks every peer that has not answered yet.
+    pub(super) fn ask_what_is_shared(&mut self, out: &mut Output) {
+        let unasked: Vec<SiteName> = self.shared.record.unasked.iter().cloned().collect();
+        if unasked.is_empty() {
+            return;
+        }
+        let incarnation = self.shared.boot.incarnation;
+        for site in unasked {
+            self.shared
+                .send(&site, Message::Restored { incarnation }, out);
+        }
+        self.shared
+            .arm(Timer::Restored, Some(self.shared.now_ms + RESEND_MS.1 / 2));
+    }
+
+    pub(super) fn on_restored(&mut self, from: &SiteName, incarnation: u64, out: &mut Output) {
+        let mut headers = Vec::new();
+        for (id, replicant) in &mut self.replicants {
+            if replicant.is_involved(from)
+                && replicant.record.recovery == Recovery::Done
+                && replicant.log.last() > 0
+            {
+                headers.push(replicant.header());
+                replicant.progress.remove(from);
+                self.shared.touched.insert(*id);
+            }
+        }
+        self.shared.send(
+            from,
+            Message::Shared {
+                incarnation,
+                headers,
+            },
+            out,
+        );
+    }
+
+    pub(super) fn on_shared(
+        &mut self,
+        from: &SiteName,
+        incarnation: u64,
+        headers: Vec<Header>,
+        out: &mut Output,
+    ) {
+        if incarnation != self.shared.boot.incarnation || !self.shared.record.unasked.remove(from) {
+            return;
+        }
+        for header in headers {
+            let id = header.id;
+            let Some(row) = header.rows.get(&self.shared.me) else {
+                continue;
+            };
+            if self.shared.is_buried(id) {
+                continue;
+            }
+            if self.is_first(row) && !self.replicants.contains_key(&id) {
+                // New to this disk and to every one before: it will come by itself.
+                continue;
+            }
+            let replicant = self
+                .replicants
+                .entry(id)
+                .or_insert_with(|| Replicant::from_header(&header, Recovery::Asking));
+            if replicant.record.recovery == Recovery::Asking {
+                replicant.relearn(&header, &self.shared);
+            }
+            self.shared.touched.insert(id);
+        }
+        self.save_site(out);
+    }
+}
+
+impl Replicant {
+    /// The disk is another one than it was.
+    pub(super) fn distrust(&mut self, shared: &Shared) {
+        if shared.planted(Bug::ReuseIndexAfterRestore) {
+            return;
+        }
+        self.record.recovery = Recovery::Asking;
+        if let Some(gate) = self.record.gate.take() {
+            self.record.ran.insert(gate.op.id, Stage::InDoubt);
+        }
+        self.doubt(shared, self.log.last().max(1));
+    }
+
+    fn doubt(&mut self, shared: &Shared, until: u64) {
+        if shared.planted(Bug::TrustOldDisk) {
+            return;
+        }
+        self.record.doubt_until = self.record.doubt_until.max(until);
+        self.record.written.clear();
+        if let Some(making) = &mut self.record.making {
+            making.stage = Stage::InDoubt;
+        }
+        if self.row(&shared.me).local.is_some() {
+            self.record.mend = Mend::Settle;
+        }
+    }
+
+    /// What others remember of this site.
+    pub(super) fn relearn(&mut self, header: &Header, shared: &Shared) {
+        if let Some(told) = header.rows.get(&shared.me) {
+            let row = self.row_mut(&shared.me);
+            if told.version > row.version || row.local.is_none() {
+                row.local = told.local.clone();
+            }
+            row.version = row.version.max(told.version);
+        }
+        if header.epoch > self.record.promised {
+            self.record.promised = header.epoch.clone();
+        }
+        self.doubt(shared, header.runs.last.max(1));
+    }
+
+    /// The leader has told what there is.
+    pub(super) fn trust(&mut self, header: &Header, shared: &Shared) {
+        self.relearn(header, shared);
+        self.record.recovery = Recovery::Done;
+    }
+}

@@ -1,0 +1,359 @@
+//! The log on its way: the leader's messages, the followers' reports, compaction, the end of tombstones.
+
+use cheops_model::SiteName;
+
+use super::log::{Base, Body, Entry, Kept, Stage};
+use super::message::{Message, ReplicaState, Result, Row};
+use super::planted::Bug;
+use super::promote::Quorum;
+use super::replicant::{Progress, Replicant};
+use super::shared::Shared;
+use crate::ids::{Boot, Epoch};
+use crate::limits::{BATCH_ENTRIES_MAX, COMPACT_EVERY, RESEND_MS};
+use crate::operation::{Answer, Form, Kind, Operation};
+use crate::output::Output;
+use crate::record::{Table, log_key};
+
+impl Replicant {
+    /// Keeps this site's own row true.
+    pub(super) fn refresh_row(&mut self, shared: &Shared) {
+        let (state, note) = self.state(shared);
+        let (leads, shown) = (self.leads(&shared.me), self.shown.take());
+        let row = self.row_mut(&shared.me);
+        row.state = state;
+        row.note = note;
+        row.incarnation = shared.boot.incarnation;
+        let same = shown.as_ref() == Some(&*row);
+        if !same {
+            row.version += 1;
+        }
+        let row = row.clone();
+        self.shown = Some(row);
+        if !same && leads {
+            self.record.rows_version += 1;
+        }
+    }
+
+    /// Everything the followers lack, to those whose turn it is.
+    pub(super) fn send(&mut self, shared: &mut Shared, out: &mut Output) {
+        let last = self.log.last();
+        if last == 0 {
+            return;
+        }
+        for site in self.others(&shared.me) {
+            let rows_version = self.record.rows_version;
+            let progress = self.progress.entry(site.clone()).or_default();
+            let lacks = progress.have != Some(last) || progress.rows_version != rows_version;
+            let lease = self.record.handover == crate::operation::Handover::Auto;
+            if progress.next_ms > shared.now_ms || !(lacks || lease) || progress.forgotten {
+                continue;
+            }
+            progress.pause_ms = (progress.pause_ms * 2).clamp(RESEND_MS.0, RESEND_MS.1);
+            if lease {
+                progress.pause_ms = crate::limits::LEASE_RENEW_MS;
+            }
+            progress.next_ms = shared.now_ms + progress.pause_ms;
+            let have = progress.have;
+            let message = self.append_message(have, shared);
+            shared.send(&site, message, out);
+        }
+    }
+
+    fn append_message(&mut self, have: Option<u64>, shared: &Shared) -> Message {
+        let from = have
+            .unwrap_or_else(|| self.log.last())
+            .max(self.log.base.index);
+        let behind = have.is_some_and(|have| have < self.log.base.index);
+        let base = behind.then(|| self.whole_base(shared));
+        let entries = self.batch(from, shared);
+        self.sent = self.sent.max(entries.last().map_or(0, |entry| entry.index));
+        let mut header = self.header();
+        header.sent = (shared.boot, shared.now_ms);
+        Message::Append {
+            header,
+            entries,
+            base,
+        }
+    }
+
+    pub(super) fn whole_base(&self, shared: &Shared) -> Base {
+        Base {
+            recent: shared.recent(self.record.id),
+            ..self.log.base.clone()
+        }
+    }
+
+    pub(super) fn batch(&self, after: u64, shared: &Shared) -> Vec<Entry> {
+        let mut entries = Vec::new();
+        for kept in self
+            .log
+            .iter()
+            .filter(|kept| kept.entry.index > after)
+            .take(BATCH_ENTRIES_MAX)
+        {
+            let mut entry = kept.entry.clone();
+            let left = self
+                .deadlines
+                .get(&entry.index)
+                .map(|at| at.saturating_sub(shared.now_ms));
+            entry.ttl_left_ms = left.or(entry.ttl_left_ms);
+            if kept.stage == Stage::Expired {
+                entry.ttl_left_ms = Some(0);
+            }
+            entries.push(entry);
+        }
+        entries
+    }
+
+    /// To the leader, from a follower.
+    pub(super) fn on_report(
+        &mut self,
+        from: &SiteName,
+        report: Report,
+        shared: &mut Shared,
+        out: &mut Output,
+    ) {
+        if report.promised > self.record.promised {
+            // Deposed. What was given positions since goes to the new leader when it is heard of.
+            self.record.promised = report.promised.clone();
+        }
+        if !self.leads(&shared.me) || !self.is_involved(from) {
+            return;
+        }
+        if report.epoch != self.record.epoch {
+            if self.log.fork(&report.runs).is_none() && report.runs.base > self.log.base.index {
+                // It has folded what this site never had: only a reign that knows it can go on.
+                return self.stand(Quorum::Heard, shared);
+            }
+            // It has not heard of this reign, or could not follow yet: the whole runs are in every message.
+            self.progress.entry(from.clone()).or_default().have = None;
+            return;
+        }
+        let fork = self.log.fork(&report.runs);
+        let have = fork.unwrap_or(0);
+        let reported = Progress {
+            have: Some(have),
+            rows_version: report.rows_version,
+            applied: report.row.applied,
+            leased_ms: (report.heard.0 == shared.boot).then_some(report.heard.1),
+            ..self.progress.remove(from).unwrap_or_default()
+        };
+        let behind = have < self.log.last();
+        let progress = self.progress.entry(from.clone()).or_insert(reported);
+        if behind {
+            progress.next_ms = shared.now_ms;
+            progress.pause_ms = 0;
+        }
+        if report.recovering {
+            progress.have = Some(have);
+            progress.applied = 0;
+            progress.rows_version = 0;
+            progress.next_ms = shared.now_ms;
+        }
+        let known = self.record.rows.get(from).cloned();
+        if known.is_none_or(|known| report.row.is_newer_than(&known)) && !report.recovering {
+            self.record.rows.insert(from.clone(), report.row.clone());
+            self.record.rows_version += 1;
+            for progress in self.progress.values_mut() {
+                progress.next_ms = progress.next_ms.min(shared.now_ms);
+                progress.pause_ms = 0;
+            }
+        }
+        self.hear_results(report.results, shared, out);
+        self.void_refused(shared, out);
+    }
+
+    /// The first success is the answer.
+    fn hear_results(&mut self, results: Vec<Result>, shared: &mut Shared, out: &mut Output) {
+        for result in results {
+            let Some(kept) = self.log.get(result.index) else {
+                continue;
+            };
+            let Body::Run(op) = &kept.entry.body else {
+                continue;
+            };
+            let (id, digest) = (op.id, op.digest);
+            let open = shared
+                .answers
+                .get(&id)
+                .is_none_or(|(record, _)| record.answer.is_none());
+            let status = match (result.stage, self.record.form) {
+                (Stage::Applied(status), _) | (Stage::Refused(status), Form::Queue) => status,
+                (Stage::Covered, _) => 200,
+                (Stage::Expired, Form::Queue) if open => {
+                    shared.conclude(id, digest, Answer::Cancelled, out);
+                    continue;
+                }
+                _ => continue,
+            };
+            if open {
+                let meta = self.record.meta.clone();
+                shared.conclude(
+                    id,
+                    digest,
+                    Answer::Service {
+                        status,
+                        body: Vec::new(),
+                        meta,
+                    },
+                    out,
+                );
+            }
+        }
+    }
+
+    /// What every site has refused never was.
+    fn void_refused(&mut self, shared: &mut Shared, out: &mut Output) {
+        let refused = |row: &Row| match (row.state, row.note) {
+            (ReplicaState::Diverged, Some((index, status))) => Some((index, status)),
+            _ => None,
+        };
+        let mut all = self.record.rows.values().map(refused);
+        let Some(Some((index, status))) = all.next() else {
+            return;
+        };
+        if !all.all(|other| other.is_some_and(|(same, _)| same == index)) {
+            return;
+        }
+        let Some(Body::Run(op)) = self.log.get(index).map(|kept| kept.entry.body.clone()) else {
+            return;
+        };
+        if self
+            .log
+            .iter()
+            .any(|kept| kept.entry.body == Body::Void(op.id))
+        {
+            return;
+        }
+        self.append(Body::Void(op.id), Stage::Void, shared, out);
+        self.forget_refused(op.id);
+        let answer = Answer::Service {
+            status,
+            body: Vec::new(),
+            meta: self.record.meta.clone(),
+        };
+        shared.conclude(op.id, op.digest, answer, out);
+    }
+
+    /// Folds what every site has done.
+    pub(super) fn compact(&mut self, shared: &mut Shared, out: &mut Output) {
+        if shared.planted(Bug::NeverCompact) {
+            return;
+        }
+        let mut done = self.row(&shared.me).applied;
+        for site in self.others(&shared.me) {
+            let progress = self.progress.get(&site);
+            done = done.min(
+                progress
+                    .and_then(|p| p.have.map(|have| have.min(p.applied)))
+                    .unwrap_or(0),
+            );
+        }
+        // The delete itself stays until the tombstone goes.
+        let delete =
+            |kept: &&Kept| matches!(&kept.entry.body, Body::Run(op) if op.kind == Kind::Delete);
+        if self.record.form == Form::Replica && self.log.iter().any(|kept| delete(&kept)) {
+            return;
+        }
+        if done >= self.log.base.index + COMPACT_EVERY as u64 {
+            self.compact_to(done, false, shared, out);
+        }
+    }
+
+    pub(super) fn compact_to(
+        &mut self,
+        index: u64,
+        keep_actions: bool,
+        shared: &mut Shared,
+        out: &mut Output,
+    ) {
+        if index <= self.log.base.index || shared.planted(Bug::NeverCompact) {
+            return;
+        }
+        let folded = self.log.compact(index, keep_actions);
+        self.deadlines.retain(|at, _| *at > index);
+        for kept in &folded {
+            if let Body::Run(op) = &kept.entry.body {
+                shared.fold(self.record.id, op.id, op.digest, out);
+            }
+        }
+        self.drop_records(&folded, out);
+    }
+
+    pub(super) fn drop_records(&mut self, kept: &[Kept], out: &mut Output) {
+        for kept in kept {
+            out.write(
+                Table::Log,
+                log_key(self.record.id.0, kept.entry.index),
+                None,
+            );
+        }
+    }
+
+    /// True once every member has confirmed the delete: the tombstone may go.
+    pub(super) fn is_dead_everywhere(&self, shared: &Shared) -> bool {
+        let last = self.log.last();
+        let dead = |row: &Row| row.state == ReplicaState::Deleted && row.applied == last;
+        let confirmed = |site: &SiteName| {
+            let progress = self.progress.get(site);
+            *site == shared.me
+                || progress.is_some_and(|p| p.have == Some(last) && p.applied == last)
+        };
+        let forgotten = |site: &SiteName| self.progress.get(site).is_some_and(|p| p.forgotten);
+        last > 0
+            && (shared.planted(Bug::ForgetTombstone) && dead(self.row(&shared.me))
+                || self
+                    .record
+                    .rows
+                    .iter()
+                    .all(|(site, row)| forgotten(site) || (dead(row) && confirmed(site))))
+    }
+
+    /// Asks the others to remove their tombstones; true once all have.
+    pub(super) fn forget(&mut self, shared: &mut Shared, out: &mut Output) -> bool {
+        if !self.record.forgetting && self.is_dead_everywhere(shared) {
+            self.record.forgetting = true;
+        }
+        if !self.record.forgetting {
+            return false;
+        }
+        let epoch: Epoch = self.record.epoch.clone();
+        let mut all = true;
+        for site in self.others(&shared.me) {
+            let progress = self.progress.entry(site.clone()).or_default();
+            if progress.forgotten {
+                continue;
+            }
+            all = false;
+            if progress.next_ms <= shared.now_ms {
+                progress.pause_ms = (progress.pause_ms * 2).clamp(RESEND_MS.0, RESEND_MS.1);
+                progress.next_ms = shared.now_ms + progress.pause_ms;
+                let message = Message::Forget {
+                    replicant: self.record.id,
+                    epoch: epoch.clone(),
+                };
+                shared.send(&site, message, out);
+            }
+        }
+        all || (shared.planted(Bug::ForgetTombstone))
+    }
+}
+
+pub(super) fn run(kept: Kept) -> Option<Operation> {
+    match kept.entry.body {
+        Body::Run(op) | Body::Park(op) => Some(op),
+        Body::Void(_) => None,
+    }
+}
+
+/// What a follower told.
+pub(super) struct Report {
+    pub(super) epoch: Epoch,
+    pub(super) promised: Epoch,
+    pub(super) runs: super::log::Runs,
+    pub(super) rows_version: u64,
+    pub(super) row: Row,
+    pub(super) results: Vec<Result>,
+    pub(super) recovering: bool,
+    pub(super) heard: (Boot, u64),
+}

@@ -1,0 +1,422 @@
+//! What all replicants of a site share: links, answers, the outbox, timers, numbers.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use cheops_model::SiteName;
+use serde::{Deserialize, Serialize};
+
+use super::message::Message;
+use super::planted::Bug;
+use crate::ids::{Boot, MeshKey, OperationId, ReplicantId};
+use crate::limits::{ANSWERS_MS, VOID_ATTEMPTS_MAX};
+use crate::link::Link;
+use crate::operation::{Answer, Problem, Submission};
+use crate::output::{Call, CallId, ClientId, Effect, Output};
+use crate::record::{Table, encode, key_of};
+
+/// What a site may be told about its services and its patience.
+#[derive(Clone, Debug)]
+pub struct Tuning {
+    /// After a time-out, how long what was sent may still be executed.
+    pub settle_ms: u64,
+    /// How long a follower is asked again before its refusal counts.
+    pub refuse_after_ms: u64,
+}
+
+impl Default for Tuning {
+    fn default() -> Tuning {
+        Tuning {
+            settle_ms: 5_000,
+            refuse_after_ms: 600_000,
+        }
+    }
+}
+
+/// This site's own record.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct SiteRecord {
+    pub(crate) boot: Boot,
+    /// Peers that have not yet told what they share with this disk.
+    pub(crate) unasked: BTreeSet<SiteName>,
+    pub(crate) removed: BTreeSet<SiteName>,
+}
+
+/// What became of an operation, for whoever asks again.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct AnswerRecord {
+    pub(crate) digest: u64,
+    pub(crate) answer: Option<Answer>,
+    /// Tries that were answered 503 and must not run late.
+    pub(crate) voided: Vec<u64>,
+    /// It made something that was deleted everywhere since; nobody brings it back.
+    pub(crate) buried: bool,
+    /// Whose log it stood in before that was folded.
+    pub(crate) folded: Option<ReplicantId>,
+}
+
+/// What this site still has to bring to a leader.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct OutboxRecord {
+    pub(crate) submission: Submission,
+    /// Set if a deposed leader had accepted it: where the logs parted.
+    pub(crate) fork: Option<u64>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Timer {
+    Replicant(ReplicantId),
+    Waiters(OperationId),
+    Forward(OperationId),
+    Outbox,
+    Restored,
+    Answers,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Asker {
+    Client(ClientId),
+    Peer(SiteName),
+}
+
+#[derive(Clone, Debug)]
+pub(crate) struct Waiter {
+    pub(crate) asker: Asker,
+    pub(crate) attempt: u64,
+    pub(crate) deadline_ms: u64,
+}
+
+pub(crate) struct Shared {
+    pub(crate) me: SiteName,
+    pub(crate) key: MeshKey,
+    pub(crate) tuning: Tuning,
+    pub(crate) boot: Boot,
+    pub(crate) now_ms: u64,
+    pub(crate) record: SiteRecord,
+    pub(crate) links: BTreeMap<SiteName, Link>,
+    pub(crate) incarnations: BTreeMap<SiteName, u64>,
+    pub(crate) down: BTreeSet<SiteName>,
+    pub(crate) answers: BTreeMap<OperationId, (AnswerRecord, u64)>,
+    pub(crate) outbox: BTreeMap<OperationId, OutboxRecord>,
+    pub(crate) outbox_until: BTreeMap<OperationId, u64>,
+    pub(crate) waiters: BTreeMap<OperationId, Vec<Waiter>>,
+    pub(crate) calls: BTreeMap<CallId, ReplicantId>,
+    /// Replicants to look after before this step ends.
+    pub(crate) touched: BTreeSet<ReplicantId>,
+    next_call: u64,
+    timers: BTreeSet<(u64, Timer)>,
+    armed: BTreeMap<Timer, u64>,
+    pub(crate) bug: Option<Bug>,
+}
+
+impl Shared {
+    pub(crate) fn new(
+        me: SiteName,
+        key: MeshKey,
+        tuning: Tuning,
+        boot: Boot,
+        now_ms: u64,
+    ) -> Shared {
+        let record = SiteRecord {
+            boot,
+            unasked: BTreeSet::new(),
+            removed: BTreeSet::new(),
+        };
+        Shared {
+            me,
+            key,
+            tuning,
+            boot,
+            now_ms,
+            record,
+            links: BTreeMap::new(),
+            incarnations: BTreeMap::new(),
+            down: BTreeSet::new(),
+            answers: BTreeMap::new(),
+            outbox: BTreeMap::new(),
+            outbox_until: BTreeMap::new(),
+            waiters: BTreeMap::new(),
+            calls: BTreeMap::new(),
+            touched: BTreeSet::new(),
+            next_call: 0,
+            timers: BTreeSet::new(),
+            armed: BTreeMap::new(),
+            bug: None,
+        }
+    }
+
+    #[cfg(feature = "planted")]
+    pub(crate) fn planted(&self, bug: Bug) -> bool {
+        self.bug == Some(bug)
+    }
+
+    #[cfg(not(feature = "planted"))]
+    pub(crate) const fn planted(&self, _: Bug) -> bool {
+        false
+    }
+
+    pub(crate) fn incarnation_of(&self, site: &SiteName) -> u64 {
+        self.incarnations.get(site).copied().unwrap_or(0)
+    }
+
+    pub(crate) fn is_up(&self, site: &SiteName) -> bool {
+        !self.down.contains(site)
+    }
+
+    pub(crate) fn send(&mut self, to: &SiteName, message: Message, out: &mut Output) {
+        if self.record.removed.contains(to) {
+            return;
+        }
+        let envelope = self
+            .links
+            .entry(to.clone())
+            .or_default()
+            .wrap(self.boot, Some(message));
+        out.wish(Effect::Send {
+            to: to.clone(),
+            envelope,
+        });
+    }
+
+    pub(crate) fn introduce(&mut self, to: &SiteName, out: &mut Output) {
+        let envelope = self
+            .links
+            .entry(to.clone())
+            .or_default()
+            .wrap(self.boot, None);
+        out.wish(Effect::Send {
+            to: to.clone(),
+            envelope,
+        });
+    }
+
+    pub(crate) fn call(
+        &mut self,
+        replicant: ReplicantId,
+        service: &str,
+        call: Call,
+        out: &mut Output,
+    ) -> CallId {
+        self.next_call += 1;
+        let id = CallId(self.next_call);
+        self.calls.insert(id, replicant);
+        let service = service.to_string();
+        out.wish(Effect::Call {
+            id,
+            replicant,
+            service,
+            call,
+        });
+        id
+    }
+
+    pub(crate) fn arm(&mut self, timer: Timer, at_ms: Option<u64>) {
+        if let Some(before) = self.armed.remove(&timer) {
+            self.timers.remove(&(before, timer));
+        }
+        if let Some(at_ms) = at_ms {
+            self.armed.insert(timer, at_ms);
+            self.timers.insert((at_ms, timer));
+        }
+    }
+
+    pub(crate) fn arm_no_later(&mut self, timer: Timer, at_ms: u64) {
+        let at_ms = self
+            .armed
+            .get(&timer)
+            .map_or(at_ms, |before| at_ms.min(*before));
+        self.arm(timer, Some(at_ms));
+    }
+
+    pub(crate) fn earliest(&self) -> Option<u64> {
+        self.timers.first().map(|(at, _)| *at)
+    }
+
+    pub(crate) fn take_due(&mut self) -> Option<Timer> {
+        let (at, timer) = *self.timers.first()?;
+        if at > self.now_ms {
+            return None;
+        }
+        self.arm(timer, None);
+        Some(timer)
+    }
+
+    pub(crate) fn wait(&mut self, op: OperationId, waiter: Waiter) {
+        self.arm_no_later(Timer::Waiters(op), waiter.deadline_ms);
+        let waiters = self.waiters.entry(op).or_default();
+        // A peer that asks again asks for the same answer.
+        waiters.retain(|other| other.asker != waiter.asker || other.attempt != waiter.attempt);
+        waiters.push(waiter);
+    }
+
+    /// Says it to one who asked. What it says is durable by then.
+    pub(crate) fn tell(
+        &mut self,
+        op: OperationId,
+        waiter: Waiter,
+        answer: Answer,
+        out: &mut Output,
+    ) {
+        match waiter.asker {
+            Asker::Client(client) => out.wish(Effect::Answer { client, answer }),
+            Asker::Peer(site) => {
+                let answered = Message::Answered {
+                    op,
+                    attempt: waiter.attempt,
+                    answer,
+                };
+                self.send(&site, answered, out);
+            }
+        }
+    }
+
+    /// The end of an operation, as far as its clients are concerned.
+    pub(crate) fn conclude(
+        &mut self,
+        op: OperationId,
+        digest: u64,
+        answer: Answer,
+        out: &mut Output,
+    ) {
+        self.remember(op, digest, Some(answer.clone()), None, out);
+        if self.outbox.get(&op).is_some_and(|kept| kept.fork.is_none()) {
+            self.drop_outbox(op, out);
+        }
+        for waiter in self.waiters.remove(&op).unwrap_or_default() {
+            self.tell(op, waiter, answer.clone(), out);
+        }
+        self.arm(Timer::Waiters(op), None);
+    }
+
+    /// Says no to everybody who waits, in such a way that none of these tries can run later.
+    pub(crate) fn void(
+        &mut self,
+        op: OperationId,
+        digest: u64,
+        problem: Problem,
+        out: &mut Output,
+    ) {
+        for waiter in self.waiters.remove(&op).unwrap_or_default() {
+            self.void_one(op, digest, waiter, problem.clone(), out);
+        }
+        self.arm(Timer::Waiters(op), None);
+    }
+
+    pub(crate) fn void_one(
+        &mut self,
+        op: OperationId,
+        digest: u64,
+        waiter: Waiter,
+        problem: Problem,
+        out: &mut Output,
+    ) {
+        if matches!(waiter.asker, Asker::Peer(_)) && !self.planted(Bug::RunAfter503) {
+            self.remember(op, digest, None, Some(waiter.attempt), out);
+        }
+        self.tell(op, waiter, Answer::Unavailable(problem), out);
+    }
+
+    pub(crate) fn remember(
+        &mut self,
+        op: OperationId,
+        digest: u64,
+        answer: Option<Answer>,
+        voided: Option<u64>,
+        out: &mut Output,
+    ) {
+        let fresh = AnswerRecord {
+            digest,
+            answer: None,
+            voided: Vec::new(),
+            buried: false,
+            folded: None,
+        };
+        let (record, until_ms) = self.answers.entry(op).or_insert((fresh, 0));
+        *until_ms = self.now_ms + ANSWERS_MS;
+        record.digest = digest;
+        record.answer = answer.or(record.answer.take());
+        record.voided.extend(voided);
+        if record.voided.len() > VOID_ATTEMPTS_MAX {
+            record.voided.remove(0);
+        }
+        out.write(Table::Answers, key_of(op.0), Some(encode(record)));
+        self.arm_no_later(Timer::Answers, self.now_ms + ANSWERS_MS);
+    }
+
+    /// The tombstone goes; for a while a retry of the create, or a late message, is still known for what it is.
+    pub(crate) fn bury(&mut self, create: OperationId, digest: u64, out: &mut Output) {
+        let answered = self
+            .answers
+            .get(&create)
+            .is_some_and(|(record, _)| record.answer.is_some());
+        self.remember(
+            create,
+            digest,
+            (!answered).then_some(Answer::Gone),
+            None,
+            out,
+        );
+        let (record, _) = self
+            .answers
+            .get_mut(&create)
+            .expect("it was just remembered");
+        record.buried = true;
+        out.write(Table::Answers, key_of(create.0), Some(encode(record)));
+    }
+
+    /// The log forgets it; a retry must still find it, whoever leads then.
+    pub(crate) fn fold(
+        &mut self,
+        replicant: ReplicantId,
+        op: OperationId,
+        digest: u64,
+        out: &mut Output,
+    ) {
+        let answered = self
+            .answers
+            .get(&op)
+            .is_some_and(|(record, _)| record.answer.is_some());
+        let answer = Answer::Service {
+            status: 200,
+            body: Vec::new(),
+            meta: None,
+        };
+        self.remember(op, digest, (!answered).then_some(answer), None, out);
+        let (record, _) = self.answers.get_mut(&op).expect("it was just remembered");
+        record.folded = Some(replicant);
+        out.write(Table::Answers, key_of(op.0), Some(encode(record)));
+    }
+
+    /// What was folded of one log, for somebody who gets the rest.
+    pub(crate) fn recent(&self, replicant: ReplicantId) -> Vec<(OperationId, u64)> {
+        let of = self
+            .answers
+            .iter()
+            .filter(|(_, (record, _))| record.folded == Some(replicant));
+        of.map(|(op, (record, _))| (*op, record.digest)).collect()
+    }
+
+    pub(crate) fn is_buried(&self, replicant: ReplicantId) -> bool {
+        self.answers
+            .get(&OperationId(replicant.0))
+            .is_some_and(|(record, _)| record.buried)
+    }
+
+    pub(crate) fn keep_in_outbox(&mut self, record: OutboxRecord, out: &mut Output) {
+        let id = record.submission.op.id;
+        out.write(Table::Outbox, key_of(id.0), Some(encode(&record)));
+        if let Some(left) = record.submission.op.ttl_ms {
+            self.outbox_until
+                .entry(id)
+                .or_insert(self.now_ms.saturating_add(left));
+        }
+        self.outbox.insert(id, record);
+        self.arm_no_later(Timer::Outbox, self.now_ms);
+    }
+
+    pub(crate) fn drop_outbox(&mut self, op: OperationId, out: &mut Output) {
+        if self.outbox.remove(&op).is_some() {
+            self.outbox_until.remove(&op);
+            out.write(Table::Outbox, key_of(op.0), None);
+        }
+    }
+}

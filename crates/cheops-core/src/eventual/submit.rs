@@ -1,0 +1,552 @@
+//! Requests, from the moment they are handed in until the gate: joining, forwarding, waiting, giving up.
+
+use std::collections::BTreeSet;
+
+use cheops_model::SiteName;
+
+use super::log::Stage;
+use super::message::Message;
+use super::planted::Bug;
+use super::replicant::{Recovery, Replicant};
+use super::shared::{Asker, OutboxRecord, Timer, Waiter};
+use super::site::Site;
+use crate::ids::{Epoch, OperationId};
+use crate::limits::{OUTBOX_MAX, PENDING_MAX, RESEND_MS};
+use crate::operation::{Answer, Form, Kind, Mode, Problem, Submission};
+use crate::output::{ClientId, Effect, Output};
+
+/// A request that another site orders, and that somebody waits for here. Not on disk: if this agent stops, its
+/// clients hear nothing.
+pub(crate) struct Forward {
+    submission: Submission,
+    to: SiteName,
+    epoch: Option<Epoch>,
+    /// Who may have it and has not said otherwise.
+    unresolved: BTreeSet<SiteName>,
+    /// The last sure no.
+    problem: Option<Problem>,
+}
+
+impl Site {
+    pub(super) fn submit(&mut self, client: ClientId, submission: Submission, out: &mut Output) {
+        let asker = Asker::Client(client);
+        match (submission.form, submission.mode) {
+            (Form::Queue, _) => self.enqueue(client, submission, out),
+            (Form::Replica, Mode::Wait(_)) => self.accept(asker, submission, None, out),
+            (Form::Replica, Mode::Async) => self.take(asker, submission, out),
+        }
+    }
+
+    /// A request that is answered as soon as it is safe on the disk of an involved site.
+    fn take(&mut self, asker: Asker, submission: Submission, out: &mut Output) {
+        let op = &submission.op;
+        if !self.is_involved(&submission) {
+            return self.accept(asker, submission, None, out);
+        }
+        let waiter = Waiter {
+            asker,
+            attempt: submission.attempt,
+            deadline_ms: self.shared.now_ms,
+        };
+        if let Some(answer) = self.known_answer(&submission) {
+            return self.shared.tell(op.id, waiter, answer, out);
+        }
+        if self.shared.outbox.len() >= OUTBOX_MAX {
+            let problem = Problem::Busy;
+            return self.shared.void_one(op.id, op.digest, waiter, problem, out);
+        }
+        let id = op.id;
+        if !self.shared.outbox.contains_key(&id) && !self.is_known(&submission) {
+            self.shared.keep_in_outbox(
+                OutboxRecord {
+                    submission,
+                    fork: None,
+                },
+                out,
+            );
+        }
+        self.shared.tell(id, waiter, Answer::Accepted, out);
+    }
+
+    fn is_involved(&self, submission: &Submission) -> bool {
+        let op = &submission.op;
+        self.replicants.contains_key(&op.replicant)
+            || (op.kind == Kind::Create && submission.sites.contains(&self.shared.me))
+    }
+
+    fn is_known(&self, submission: &Submission) -> bool {
+        let op = submission.op.id;
+        let knows =
+            |r: &Replicant| r.operations().contains(&op) || r.pending.iter().any(|p| p.op.id == op);
+        self.replicants
+            .get(&submission.op.replicant)
+            .is_some_and(knows)
+    }
+
+    fn known_answer(&self, submission: &Submission) -> Option<Answer> {
+        let op = &submission.op;
+        let (record, _) = self.shared.answers.get(&op.id)?;
+        if record.digest != op.digest && !self.shared.planted(Bug::IgnoreDigest) {
+            return Some(Answer::KeyReused);
+        }
+        record.answer.clone()
+    }
+
+    /// A request from a client or from a peer, to be ordered here if this site may.
+    pub(super) fn accept(
+        &mut self,
+        asker: Asker,
+        submission: Submission,
+        epoch: Option<Epoch>,
+        out: &mut Output,
+    ) {
+        let (id, attempt, digest) = (submission.op.id, submission.attempt, submission.op.digest);
+        let deadline_ms = match submission.mode {
+            Mode::Wait(ms) => self.shared.now_ms + ms,
+            Mode::Async => u64::MAX,
+        };
+        let waiter = Waiter {
+            asker,
+            attempt,
+            deadline_ms,
+        };
+        if let Some(answer) = self.known_answer(&submission) {
+            return self.shared.tell(id, waiter, answer, out);
+        }
+        let voided = |voided: &Vec<u64>| voided.contains(&attempt);
+        if self
+            .shared
+            .answers
+            .get(&id)
+            .is_some_and(|(record, _)| voided(&record.voided))
+        {
+            return self
+                .shared
+                .tell(id, waiter, Answer::Unavailable(Problem::TooLate), out);
+        }
+        let entrusted = submission.mode == Mode::Async
+            && matches!(waiter.asker, Asker::Peer(_))
+            && epoch.is_none();
+        if entrusted && self.is_involved(&submission) {
+            return self.take(waiter.asker, submission, out);
+        }
+        let me = self.shared.me.clone();
+        let Some(replicant) = self.replicants.get_mut(&submission.op.replicant) else {
+            return self.accept_unknown(waiter, submission, out);
+        };
+        if !replicant.leads(&me) {
+            return self.hand_on(waiter, submission, epoch, out);
+        }
+        if epoch
+            .as_ref()
+            .is_some_and(|meant| *meant != replicant.record.epoch)
+        {
+            let now = Some(replicant.record.epoch.clone());
+            return self.not_leader(waiter, id, epoch, now, out);
+        }
+        if let Some(kept) = replicant.log.find(id) {
+            let known = match &kept.entry.body {
+                super::log::Body::Run(op) => op.digest,
+                super::log::Body::Park(_) | super::log::Body::Void(_) => digest,
+            };
+            if known != digest {
+                return self.shared.tell(id, waiter, Answer::KeyReused, out);
+            }
+            let (index, stage) = (kept.entry.index, kept.stage.clone());
+            let applied = replicant
+                .record
+                .rows
+                .values()
+                .any(|row| row.applied >= index);
+            let status = match stage {
+                Stage::Applied(status) => status,
+                _ => 200,
+            };
+            let meta = replicant.record.meta.clone();
+            if applied {
+                let answer = Answer::Service {
+                    status,
+                    body: Vec::new(),
+                    meta,
+                };
+                return self.shared.tell(id, waiter, answer, out);
+            }
+            return self.shared.wait(id, waiter);
+        }
+        if let Some(gate) = replicant
+            .record
+            .gate
+            .as_ref()
+            .filter(|gate| gate.op.id == id)
+        {
+            if gate.op.digest != digest {
+                return self.shared.tell(id, waiter, Answer::KeyReused, out);
+            }
+            return self.shared.wait(id, waiter);
+        }
+        if replicant.pending.iter().any(|pending| pending.op.id == id) {
+            return self.shared.wait(id, waiter);
+        }
+        if replicant.pending.len() >= PENDING_MAX {
+            return self.shared.void_one(id, digest, waiter, Problem::Busy, out);
+        }
+        self.shared.touched.insert(submission.op.replicant);
+        replicant.admit(submission, self.shared.now_ms);
+        self.shared.wait(id, waiter);
+    }
+
+    /// There is no record of it here.
+    fn accept_unknown(&mut self, waiter: Waiter, submission: Submission, out: &mut Output) {
+        let op = submission.op.id;
+        let involved = submission.sites.contains(&self.shared.me);
+        if submission.op.kind == Kind::Create && involved && self.may_have_made(&submission) {
+            return self.not_yet(waiter, &submission, out);
+        }
+        if submission.op.kind == Kind::Create && involved {
+            let id = submission.op.replicant;
+            assert_eq!(id.0, op.0, "a replicant is named by its create");
+            let mut replicant = Replicant::conceive(&submission, id, &self.shared);
+            replicant.pending.push_back(submission);
+            self.replicants.insert(id, replicant);
+            self.shared.touched.insert(id);
+            return self.shared.wait(op, waiter);
+        }
+        match waiter.asker {
+            Asker::Client(_) => self.forward_first(waiter, submission, out),
+            // A forwarded request goes no further than to an involved site.
+            Asker::Peer(_) => self.shared.tell(op, waiter, Answer::UnknownReplicant, out),
+        }
+    }
+
+    /// True if an earlier disk of this site may have made it, and those who would know have not told yet.
+    pub(super) fn may_have_made(&self, submission: &Submission) -> bool {
+        let silent = |site: &SiteName| self.shared.record.unasked.contains(site);
+        self.shared.boot.incarnation > 1 && submission.sites.iter().any(silent)
+    }
+
+    /// This disk does not know what an earlier one did: what a peer sent may have been sent to that one too.
+    fn not_yet(&mut self, waiter: Waiter, submission: &Submission, out: &mut Output) {
+        let (op, digest) = (submission.op.id, submission.op.digest);
+        match waiter.asker {
+            Asker::Client(_) => self
+                .shared
+                .void_one(op, digest, waiter, Problem::Recovering, out),
+            Asker::Peer(_) => self.shared.tell(op, waiter, Answer::OutcomeUnknown, out),
+        }
+    }
+
+    /// To the first involved site in reach.
+    fn forward_first(&mut self, waiter: Waiter, submission: Submission, out: &mut Output) {
+        if self.forwards.contains_key(&submission.op.id) {
+            return self.join_forward(waiter, submission.op.id, submission.op.digest, out);
+        }
+        let me = &self.shared.me;
+        let up = |site: &&SiteName| *site != me && self.shared.is_up(site);
+        let Some(to) = submission.sites.iter().find(up).cloned() else {
+            let (op, digest) = (submission.op.id, submission.op.digest);
+            let involved = submission.sites.iter().any(|site| site == me);
+            let nobody = submission.sites.is_empty() || (involved && submission.sites.len() == 1);
+            if nobody {
+                return self.shared.tell(op, waiter, Answer::UnknownReplicant, out);
+            }
+            return self
+                .shared
+                .void_one(op, digest, waiter, Problem::SiteUnreachable, out);
+        };
+        self.forward(waiter, submission, to, None, out);
+    }
+
+    /// To the leader.
+    fn hand_on(
+        &mut self,
+        waiter: Waiter,
+        submission: Submission,
+        meant: Option<Epoch>,
+        out: &mut Output,
+    ) {
+        let record = &self.replicants[&submission.op.replicant].record;
+        let (op, digest) = (submission.op.id, submission.op.digest);
+        let (epoch, leader) = (record.epoch.clone(), record.epoch.site.clone());
+        if self.is_known(&submission) || self.shared.outbox.contains_key(&op) {
+            // An earlier copy was taken, and may yet be done.
+            return self.shared.wait(op, waiter);
+        }
+        if meant.is_some() {
+            return self.not_leader(waiter, op, meant, Some(epoch), out);
+        }
+        if self.forwards.contains_key(&op) {
+            return self.join_forward(waiter, op, digest, out);
+        }
+        if record.recovery != Recovery::Done {
+            return self.not_yet(waiter, &submission, out);
+        }
+        let problem = if leader == self.shared.me || !self.shared.is_up(&leader) {
+            Problem::NotLeader(leader)
+        } else {
+            return self.forward(waiter, submission, leader, Some(epoch), out);
+        };
+        self.shared.void_one(op, digest, waiter, problem, out);
+    }
+
+    fn not_leader(
+        &mut self,
+        waiter: Waiter,
+        op: OperationId,
+        epoch: Option<Epoch>,
+        now: Option<Epoch>,
+        out: &mut Output,
+    ) {
+        let Asker::Peer(site) = waiter.asker else {
+            unreachable!("only peers mean a reign");
+        };
+        let attempt = waiter.attempt;
+        self.shared.send(
+            &site,
+            Message::NotLeader {
+                op,
+                attempt,
+                epoch,
+                now,
+            },
+            out,
+        );
+    }
+
+    fn forward(
+        &mut self,
+        waiter: Waiter,
+        submission: Submission,
+        to: SiteName,
+        epoch: Option<Epoch>,
+        out: &mut Output,
+    ) {
+        let op = submission.op.id;
+        self.shared.wait(op, waiter);
+        let forward = Forward {
+            submission,
+            to,
+            epoch,
+            unresolved: BTreeSet::new(),
+            problem: None,
+        };
+        self.forwards.insert(op, forward);
+        self.send_forward(op, out);
+    }
+
+    /// It is on its way already: what becomes of it decides.
+    fn join_forward(&mut self, waiter: Waiter, op: OperationId, digest: u64, out: &mut Output) {
+        if self.forwards[&op].submission.op.digest != digest {
+            return self.shared.tell(op, waiter, Answer::KeyReused, out);
+        }
+        self.shared.wait(op, waiter);
+    }
+
+    /// Sends it, or sends it again: whoever gets it joins the first.
+    pub(super) fn send_forward(&mut self, op: OperationId, out: &mut Output) {
+        let Some(forward) = self.forwards.get_mut(&op) else {
+            return;
+        };
+        let left = self.shared.waiters.get(&op).into_iter().flatten();
+        let Some(deadline_ms) = left.map(|waiter| waiter.deadline_ms).max() else {
+            self.forwards.remove(&op);
+            return;
+        };
+        let mut submission = forward.submission.clone();
+        if let Mode::Wait(ms) = &mut submission.mode {
+            // The last part of the wait is for the answer to come back.
+            *ms = deadline_ms.saturating_sub(self.shared.now_ms) * 3 / 4;
+        }
+        forward.unresolved.insert(forward.to.clone());
+        let (to, epoch) = (forward.to.clone(), forward.epoch.clone());
+        self.shared
+            .send(&to, Message::Submit { submission, epoch }, out);
+        self.shared.arm(
+            Timer::Forward(op),
+            Some(self.shared.now_ms + RESEND_MS.0 * 2),
+        );
+    }
+
+    /// An answer to something sent on.
+    pub(super) fn answered(
+        &mut self,
+        from: &SiteName,
+        op: OperationId,
+        attempt: u64,
+        answer: Answer,
+        out: &mut Output,
+    ) {
+        self.outbox_answered(from, op, &answer, out);
+        let Some(forward) = self.forwards.get_mut(&op) else {
+            return;
+        };
+        if forward.submission.attempt != attempt || !forward.unresolved.contains(from) {
+            return;
+        }
+        match answer {
+            Answer::Unavailable(problem) => {
+                forward.unresolved.remove(from);
+                forward.problem = Some(problem);
+                self.end_forward(op, out);
+            }
+            answer => {
+                self.forwards.remove(&op);
+                for waiter in self.shared.waiters.remove(&op).unwrap_or_default() {
+                    self.shared.tell(op, waiter, answer.clone(), out);
+                }
+            }
+        }
+    }
+
+    /// Not there; perhaps this site has heard of another leader meanwhile.
+    pub(super) fn not_led(
+        &mut self,
+        from: &SiteName,
+        op: OperationId,
+        attempt: u64,
+        meant: Option<Epoch>,
+    ) {
+        let Some(forward) = self.forwards.get_mut(&op) else {
+            return;
+        };
+        if forward.submission.attempt != attempt || forward.epoch != meant {
+            return;
+        }
+        forward.unresolved.remove(from);
+        forward.problem = Some(Problem::NotLeader(from.clone()));
+        let Some(replicant) = self.replicants.get(&forward.submission.op.replicant) else {
+            return;
+        };
+        let epoch = replicant.record.epoch.clone();
+        if epoch.site != self.shared.me && forward.epoch.as_ref() != Some(&epoch) {
+            forward.to = epoch.site.clone();
+            forward.epoch = Some(epoch);
+            self.shared
+                .arm(Timer::Forward(op), Some(self.shared.now_ms));
+        }
+    }
+
+    /// A sure no ends it as 503 only if nobody else may have it.
+    fn end_forward(&mut self, op: OperationId, out: &mut Output) {
+        let Some(forward) = self.forwards.remove(&op) else {
+            return;
+        };
+        if self.is_known(&forward.submission) {
+            // A later try is being done here: what becomes of that is the answer.
+            return;
+        }
+        let digest = forward.submission.op.digest;
+        match (forward.unresolved.is_empty(), forward.problem) {
+            (true, Some(problem)) => self.shared.void(op, digest, problem, out),
+            _ => {
+                for waiter in self.shared.waiters.remove(&op).unwrap_or_default() {
+                    self.shared.tell(op, waiter, Answer::OutcomeUnknown, out);
+                }
+            }
+        }
+    }
+
+    /// Somebody has waited long enough.
+    pub(super) fn end_wait(&mut self, op: OperationId, out: &mut Output) {
+        let now_ms = self.shared.now_ms;
+        let Some(waiters) = self.shared.waiters.get_mut(&op) else {
+            return;
+        };
+        let (late, rest): (Vec<_>, Vec<_>) = waiters
+            .drain(..)
+            .partition(|waiter| waiter.deadline_ms <= now_ms);
+        *waiters = rest;
+        let next = waiters.iter().map(|waiter| waiter.deadline_ms).min();
+        if waiters.is_empty() {
+            self.shared.waiters.remove(&op);
+        }
+        self.shared.arm(Timer::Waiters(op), next);
+        let idle = next.is_none();
+        let dropped = if idle {
+            self.drop_pending(op, out)
+        } else {
+            None
+        };
+        let sure = match self.forwards.get(&op) {
+            Some(forward) if self.is_known(&forward.submission) => None,
+            Some(forward) => forward
+                .unresolved
+                .is_empty()
+                .then_some(forward.submission.op.digest),
+            None => dropped,
+        };
+        if idle {
+            self.forwards.remove(&op);
+        }
+        for waiter in late {
+            match sure {
+                Some(digest) => self
+                    .shared
+                    .void_one(op, digest, waiter, Problem::TooLate, out),
+                None => self.shared.tell(op, waiter, Answer::OutcomeUnknown, out),
+            }
+        }
+    }
+
+    /// Takes a request back that was not called yet. Gives its digest.
+    fn drop_pending(&mut self, op: OperationId, out: &mut Output) -> Option<u64> {
+        if self.shared.outbox.contains_key(&op) {
+            return None;
+        }
+        let holds = |r: &Replicant| r.pending.iter().any(|pending| pending.op.id == op);
+        let id = self
+            .replicants
+            .iter()
+            .find(|(_, r)| holds(r))
+            .map(|(id, _)| *id)?;
+        let replicant = self.replicants.get_mut(&id)?;
+        let at = replicant
+            .pending
+            .iter()
+            .position(|pending| pending.op.id == op)?;
+        let digest = replicant
+            .pending
+            .remove(at)
+            .map(|pending| pending.op.digest);
+        if id.0 == op.0 && replicant.record.gate.is_none() && replicant.log.last() == 0 {
+            // It was to be made by this very request.
+            replicant.erase(out);
+            self.replicants.remove(&id);
+        }
+        digest
+    }
+
+    /// Gives a request up, if no site was called for it.
+    pub(super) fn cancel(&mut self, client: ClientId, op: OperationId, out: &mut Output) {
+        let kept = self
+            .shared
+            .outbox
+            .get(&op)
+            .map(|kept| (kept.fork, kept.submission.op.replicant));
+        let led = |id| {
+            self.replicants
+                .get(&id)
+                .is_none_or(|r| r.leads(&self.shared.me))
+        };
+        let mine = kept.is_some_and(|(fork, id)| fork.is_none() && led(id) && !self.is_called(op));
+        if mine {
+            self.shared.drop_outbox(op, out);
+        }
+        let digest = self.drop_pending(op, out);
+        let answer = if mine || digest.is_some() {
+            Answer::Cancelled
+        } else {
+            Answer::Conflict
+        };
+        if answer == Answer::Cancelled {
+            self.shared
+                .conclude(op, digest.unwrap_or(0), Answer::Cancelled, out);
+        }
+        out.wish(Effect::Answer { client, answer });
+    }
+
+    fn is_called(&self, op: OperationId) -> bool {
+        self.replicants
+            .values()
+            .any(|replicant| replicant.operations().contains(&op))
+    }
+}

@@ -1,0 +1,217 @@
+//! Identities: operations, replicants, epochs, and the meta-ids that clients see.
+//!
+//! A meta-id has the shape of the service's own ids and carries keyed check bits, so that every agent of the mesh
+//! recognises it without a record.
+
+use std::fmt;
+
+use cheops_model::SiteName;
+use serde::{Deserialize, Serialize};
+
+/// One mutating request. Minted by the agent where it entered, or fixed by its idempotency key.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct OperationId(pub u128);
+
+/// One resource that lives on several sites: named by the operation that created it, so that the same name made
+/// twice is two replicants (its incarnations).
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct ReplicantId(pub u128);
+
+impl fmt::Debug for OperationId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "op:{:x}", self.0)
+    }
+}
+
+impl fmt::Debug for ReplicantId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "r:{:x}", self.0)
+    }
+}
+
+impl From<OperationId> for ReplicantId {
+    fn from(create: OperationId) -> ReplicantId {
+        ReplicantId(create.0)
+    }
+}
+
+/// One reign. The higher one wins; two sites never share one.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct Epoch {
+    /// Compared first.
+    pub counter: u64,
+    /// Who leads in it.
+    pub site: SiteName,
+}
+
+impl fmt::Debug for Epoch {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}@{}", self.counter, self.site)
+    }
+}
+
+/// One run of an agent: a new disk, or one restored from a backup, is a new incarnation; a start on the same disk
+/// is one more start. Later ones compare greater.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct Boot {
+    /// Of the disk.
+    pub incarnation: u64,
+    /// On that disk.
+    pub start: u64,
+}
+
+/// The secret that the agents of one mesh share; ids are made and recognised with it.
+#[derive(Clone)]
+pub struct MeshKey([u8; 32]);
+
+impl MeshKey {
+    /// From 32 secret bytes.
+    pub fn new(bytes: [u8; 32]) -> MeshKey {
+        MeshKey(bytes)
+    }
+
+    fn hash(&self, parts: &[&[u8]]) -> [u8; 32] {
+        let mut hasher = blake3::Hasher::new_keyed(&self.0);
+        for part in parts {
+            hasher.update(&(part.len() as u64).to_be_bytes());
+            hasher.update(part);
+        }
+        *hasher.finalize().as_bytes()
+    }
+
+    fn hash_u128(&self, parts: &[&[u8]]) -> u128 {
+        let hash = self.hash(parts);
+        u128::from_be_bytes(hash[..16].try_into().expect("32 bytes hold 16"))
+    }
+
+    /// The operation that an idempotency key stands for, on whatever site it enters.
+    pub fn operation_of(&self, caller: &str, service: &str, key: &str) -> OperationId {
+        let parts = [
+            &b"key"[..],
+            caller.as_bytes(),
+            service.as_bytes(),
+            key.as_bytes(),
+        ];
+        OperationId(self.hash_u128(&parts))
+    }
+
+    /// The queue of `holder` for `target`.
+    pub fn queue_of(&self, holder: &SiteName, target: &SiteName, incarnation: u64) -> ReplicantId {
+        let (from, to) = (holder.as_str().as_bytes(), target.as_str().as_bytes());
+        ReplicantId(self.hash_u128(&[b"queue", from, to, &incarnation.to_be_bytes()]))
+    }
+
+    /// The id that clients see.
+    pub fn meta_id(&self, replicant: ReplicantId, shape: Shape) -> String {
+        let body = self.hash_u128(&[b"meta", &replicant.0.to_be_bytes()]);
+        match shape {
+            Shape::Integer => {
+                // 2^52 + 20 bits of check + 32 bits of body: in the range services leave alone.
+                let low = (body as u32) as u64;
+                let check = self.check(&low.to_be_bytes()) & 0xf_ffff;
+                ((1u64 << 52) | (check << 32) | low).to_string()
+            }
+            Shape::Uuid => dashed(&self.hex(body)),
+            Shape::Hex => self.hex(body),
+            Shape::Name => format!("r-{}", self.hex(body)),
+        }
+    }
+
+    /// True if some agent of this mesh made this id.
+    pub fn recognises(&self, id: &str) -> bool {
+        if let Ok(number) = id.parse::<u64>() {
+            let low = number & 0xffff_ffff;
+            return number >> 52 == 1
+                && (number >> 32) & 0xf_ffff == self.check(&low.to_be_bytes()) & 0xf_ffff;
+        }
+        let digits: String = id.strip_prefix("r-").unwrap_or(id).replace('-', "");
+        let Ok(value) = u128::from_str_radix(&digits, 16) else {
+            return false;
+        };
+        digits.len() == 32 && self.hex(value) == digits
+    }
+
+    /// 32 hex digits of a version-4 uuid: 90 bits of body, 32 of check.
+    fn hex(&self, body: u128) -> String {
+        const FREE: u128 = 0xffff_ffff_ffff_0fff_3fff_ffff_0000_0000;
+        const FIXED: u128 = 0x0000_0000_0000_4000_8000_0000_0000_0000;
+        let head = (body & FREE) | FIXED;
+        let check = self.check(&head.to_be_bytes()) & 0xffff_ffff;
+        format!("{:032x}", head | u128::from(check))
+    }
+
+    fn check(&self, of: &[u8]) -> u64 {
+        self.hash_u128(&[b"check", of]) as u64
+    }
+}
+
+fn dashed(hex: &str) -> String {
+    format!(
+        "{}-{}-{}-{}-{}",
+        &hex[..8],
+        &hex[8..12],
+        &hex[12..16],
+        &hex[16..20],
+        &hex[20..]
+    )
+}
+
+/// What the ids of a service look like.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Shape {
+    /// With dashes.
+    Uuid,
+    /// 32 digits.
+    Hex,
+    /// Decimal.
+    Integer,
+    /// Anything else.
+    Name,
+}
+
+impl Shape {
+    /// The shape of an id that a service has minted.
+    pub fn of(local: &str) -> Shape {
+        let hex = |text: &str| text.bytes().all(|b| b.is_ascii_hexdigit());
+        let dashes = local.len() == 36
+            && [8, 13, 18, 23]
+                .iter()
+                .all(|at| local.as_bytes()[*at] == b'-');
+        if !local.is_empty() && local.len() < 20 && local.bytes().all(|b| b.is_ascii_digit()) {
+            Shape::Integer
+        } else if dashes && hex(&local.replace('-', "")) {
+            Shape::Uuid
+        } else if local.len() == 32 && hex(local) {
+            Shape::Hex
+        } else {
+            Shape::Name
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_meta_id_has_the_shape_of_the_service_and_is_recognised_by_its_mesh_alone() {
+        let (ours, theirs) = (MeshKey::new([1; 32]), MeshKey::new([2; 32]));
+        for shape in [Shape::Uuid, Shape::Hex, Shape::Integer, Shape::Name] {
+            for number in 0..50u128 {
+                let id = ours.meta_id(ReplicantId(number), shape);
+                assert_eq!(Shape::of(&id), shape, "{id}");
+                assert!(ours.recognises(&id), "{id}");
+                assert!(!theirs.recognises(&id), "{id}");
+            }
+        }
+        for id in [
+            "7",
+            "4503599627370496",
+            "",
+            "image",
+            "00000000-0000-4000-8000-000000000000",
+        ] {
+            assert!(!ours.recognises(id), "{id}");
+        }
+    }
+}

@@ -1,0 +1,44 @@
+//! Bounds of the protocols, each with its reason and with what happens at it.
+
+/// Entries in one message: a batch fits a frame and a slow link shows progress. The rest follows after the report.
+pub const BATCH_ENTRIES_MAX: usize = 32;
+
+/// Requests waiting for the gate of one replicant. Beyond: 503, since nothing was done.
+pub const PENDING_MAX: usize = 64;
+
+/// Entries kept for a site that is away. Beyond, it keeps its duty but loses its queue: it will be settled.
+pub const LOG_ENTRIES_MAX: usize = 256;
+
+/// Entries that every site has applied and that are kept all the same: a compaction is worth its write.
+pub const COMPACT_EVERY: usize = 8;
+
+/// Requests this site has taken for a leader it cannot reach. Beyond: 503.
+pub const OUTBOX_MAX: usize = 10_000;
+
+/// Attempts of one operation that were answered 503 and must never run late. Beyond, the oldest is forgotten:
+/// its message is long gone.
+pub const VOID_ATTEMPTS_MAX: usize = 16;
+
+/// How often something unanswered is said again, at first and at most. A peer back in reach is sent to within 2 s.
+pub const RESEND_MS: (u64, u64) = (200, 2_000);
+
+/// How often a service that could not be called is tried again, at first and at most.
+pub const RETRY_MS: (u64, u64) = (100, 5_000);
+
+/// How often a service without room is tried again: slowly, it does not help it to be asked.
+pub const NO_ROOM_MS: u64 = 10_000;
+
+/// How long answers are kept for retries of clients; 24 h are promised for keyed requests.
+pub const ANSWERS_MS: u64 = 25 * 3_600_000;
+
+/// How long somebody who was told to lead waits for the others before it goes on with those it heard.
+pub const PROMOTE_PATIENCE_MS: u64 = 2_000;
+
+/// How long a follower's grant to its leader lasts, with `failover=auto`.
+pub const LEASE_MS: u64 = 3_000;
+
+/// By how much less the leader relies on it: clocks differ in speed, by less than a fifth.
+pub const LEASE_TRUST_MS: u64 = 2_400;
+
+/// How often a leader renews its lease.
+pub const LEASE_RENEW_MS: u64 = 500;

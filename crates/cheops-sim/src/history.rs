@@ -1,0 +1,182 @@
+//! What happened, as an outsider saw it: requests, answers, logs as they were on disk. The laws are checked on it.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use cheops_core::eventual::{Body, Kept, Stage};
+use cheops_core::record::decode;
+use cheops_core::{Answer, Change, Epoch, OperationId, ReplicantId, Submission, Table};
+
+/// One try of a client.
+#[derive(Clone, Debug)]
+pub struct Try {
+    /// When it was handed in.
+    pub at_ms: u64,
+    /// Where.
+    pub host: usize,
+    /// The digest it had.
+    pub digest: u64,
+    /// When it was answered, and what.
+    pub answer: Option<(u64, Answer)>,
+}
+
+/// One request with its retries.
+#[derive(Clone, Debug)]
+pub struct Request {
+    /// As first handed in.
+    pub submission: Submission,
+    /// In order.
+    pub tries: Vec<Try>,
+    /// Where the resource was meant to be.
+    pub hosts: BTreeSet<usize>,
+}
+
+impl Request {
+    /// When a client first heard that it was done or will be.
+    pub fn acknowledged_ms(&self) -> Option<u64> {
+        let good = |answer: &Answer| match answer {
+            Answer::Service { status, .. } => *status < 300,
+            Answer::Accepted => true,
+            _ => false,
+        };
+        let heard = self.tries.iter().filter_map(|one| one.answer.as_ref());
+        heard
+            .filter(|(_, answer)| good(answer))
+            .map(|(at, _)| *at)
+            .min()
+    }
+
+    /// True if every try was answered 503.
+    pub fn is_unavailable(&self) -> bool {
+        let unavailable = |one: &Try| matches!(one.answer, Some((_, Answer::Unavailable(_))));
+        self.tries.iter().all(unavailable)
+    }
+}
+
+/// The log of one replicant on one disk, never folded.
+pub type Chain = BTreeMap<u64, (Epoch, Body)>;
+
+/// A disk that was put back.
+#[derive(Clone, Copy, Debug)]
+pub struct Restore {
+    /// Whose.
+    pub host: usize,
+    /// What it holds now was written before.
+    pub backup_ms: u64,
+    /// Put back then.
+    pub at_ms: u64,
+}
+
+/// Everything seen.
+#[derive(Debug, Default)]
+pub struct History {
+    /// By operation.
+    pub requests: BTreeMap<OperationId, Request>,
+    /// By host and replicant.
+    pub chains: BTreeMap<(usize, ReplicantId), Chain>,
+    /// Where and when an entry was given up as too late.
+    pub expired: BTreeMap<(usize, OperationId), u64>,
+    /// Operations that lost a position: where the logs parted, and the epoch of that position.
+    pub cut: BTreeMap<OperationId, (u64, Epoch)>,
+    /// What was shown as in doubt somewhere.
+    pub doubted: BTreeSet<OperationId>,
+    /// Disks put back.
+    pub restores: Vec<Restore>,
+    /// Hosts that stopped or whose clock jumped.
+    pub disturbed: BTreeSet<usize>,
+    /// Entries called, in order: host, replicant, epoch, index, time.
+    pub called: Vec<(usize, ReplicantId, Epoch, u64)>,
+    /// Calls a person asked for again: they may be done twice.
+    pub retried: BTreeSet<(usize, ReplicantId)>,
+    /// What only a disk knew that was put back: nobody can know that it was done.
+    pub lost: BTreeSet<(usize, OperationId)>,
+    /// The most a site ever held in memory.
+    pub peak_weight: usize,
+}
+
+impl History {
+    /// Sees a batch on its way to a disk. `base` tells what was folded.
+    pub fn see(
+        &mut self,
+        now_ms: u64,
+        host: usize,
+        changes: &[Change],
+        base: impl Fn(ReplicantId) -> Option<u64>,
+    ) {
+        self.note_cut(host, changes, &base);
+        for change in changes.iter().filter(|change| change.table == Table::Log) {
+            let (id, index) = split(&change.key);
+            let Some(value) = &change.value else {
+                // Folded entries stay in the history; what lost its position does not.
+                if base(id).is_some_and(|base| index > base) {
+                    self.chains.entry((host, id)).or_default().remove(&index);
+                }
+                continue;
+            };
+            let kept: Kept = decode(value).expect("what is written can be read");
+            let chain = self.chains.entry((host, id)).or_default();
+            if kept.stage == Stage::Expired {
+                self.expired
+                    .entry((host, kept.entry.body.operation()))
+                    .or_insert(now_ms);
+            }
+            if kept.stage == Stage::InDoubt {
+                self.doubted.insert(kept.entry.body.operation());
+            }
+            chain.insert(index, (kept.entry.epoch, kept.entry.body));
+        }
+    }
+
+    /// What loses its position in this batch, and where the logs part.
+    fn note_cut(
+        &mut self,
+        host: usize,
+        changes: &[Change],
+        base: &impl Fn(ReplicantId) -> Option<u64>,
+    ) {
+        let removed = |change: &&Change| change.table == Table::Log && change.value.is_none();
+        let cut: Vec<(ReplicantId, u64)> = changes
+            .iter()
+            .filter(removed)
+            .map(|change| split(&change.key))
+            .collect();
+        for (id, index) in &cut {
+            if base(*id).is_none_or(|base| *index <= base) {
+                continue;
+            }
+            let first = cut
+                .iter()
+                .filter(|(other, at)| other == id && base(*id) < Some(*at));
+            let fork = first.map(|(_, at)| *at).min().unwrap_or(*index) - 1;
+            if let Some((epoch, body)) = self
+                .chains
+                .get(&(host, *id))
+                .and_then(|chain| chain.get(index))
+            {
+                self.cut
+                    .entry(body.operation())
+                    .or_insert_with(|| (fork, epoch.clone()));
+            }
+        }
+    }
+
+    /// True if a disk that could have been the only one to know of `at_ms` was put back to before.
+    pub fn is_excused(&self, hosts: &BTreeSet<usize>, at_ms: u64) -> bool {
+        let lost = |restore: &Restore| {
+            hosts.contains(&restore.host) && restore.backup_ms <= at_ms && at_ms <= restore.at_ms
+        };
+        self.restores.iter().any(lost)
+    }
+
+    /// The requests about one replicant.
+    pub fn about(&self, id: ReplicantId) -> impl Iterator<Item = &Request> {
+        self.requests
+            .values()
+            .filter(move |request| request.submission.op.replicant == id)
+    }
+}
+
+fn split(key: &[u8]) -> (ReplicantId, u64) {
+    let id = u128::from_be_bytes(key[..16].try_into().expect("a key of the log has 24 bytes"));
+    let index = u64::from_be_bytes(key[16..].try_into().expect("a key of the log has 24 bytes"));
+    (ReplicantId(id), index)
+}

@@ -1,0 +1,113 @@
+//! What a client was told to be done, or to be done later, stands in the log of whoever leads in the end; or is
+//! parked there as a conflict; or its replicant was deleted.
+
+use std::collections::BTreeSet;
+
+use cheops_core::OperationId;
+use cheops_core::eventual::Body;
+use cheops_core::operation::{Form, Kind};
+
+use super::{Evidence, was_deleted};
+use crate::service::Deed;
+use crate::world::World;
+
+pub(super) fn check(world: &World, evidence: &Evidence) -> Result<(), String> {
+    for (op, request) in &world.history.requests {
+        let Some(at_ms) = request.acknowledged_ms() else {
+            continue;
+        };
+        let lost = request
+            .hosts
+            .iter()
+            .any(|host| world.history.lost.contains(&(*host, *op)));
+        if lost || world.history.is_excused(&request.hosts, at_ms) {
+            continue;
+        }
+        let id = request.submission.op.replicant;
+        if request.submission.form == Form::Queue {
+            queued(world, *op)?;
+            continue;
+        }
+        if accepted_then_told_otherwise(world, *op) {
+            continue;
+        }
+        let Some((_, log)) = evidence.leaders.get(&id) else {
+            let stranded = evidence
+                .views
+                .get(&id)
+                .is_some_and(|views| views.values().any(|view| view.stranded));
+            if was_deleted(world, id) || stranded || never_made(world, id) {
+                continue;
+            }
+            return Err(format!("{op:?} was acknowledged, and nobody leads {id:?}"));
+        };
+        let known: BTreeSet<OperationId> = log.values().map(Body::operation).collect();
+        let deleted = log
+            .values()
+            .any(|body| matches!(body, Body::Run(op) if op.kind == Kind::Delete));
+        if !known.contains(op) && !deleted {
+            return Err(format!(
+                "{op:?} was acknowledged, and the log of {id:?} does not have it"
+            ));
+        }
+    }
+    Ok(())
+}
+
+/// Taken with 202: the verdict of the service comes later, and may be no.
+fn accepted_then_told_otherwise(world: &World, op: OperationId) -> bool {
+    let request = &world.history.requests[&op];
+    let only_accepted = request.tries.iter().all(|one| {
+        !matches!(&one.answer, Some((_, cheops_core::Answer::Service { status, .. })) if *status < 300)
+    });
+    let bad = request
+        .submission
+        .op
+        .fields
+        .values()
+        .any(|value| value == "bad" || value == "picky");
+    // 409 from a service that is not ready is a verdict too.
+    only_accepted
+        && (bad || !world.hosts.iter().any(|host| did(host, op)))
+        && world.hosts.iter().all(|host| {
+            host.core
+                .as_ref()
+                .is_none_or(|core| core.outbox().all(|kept| kept.id != op))
+        })
+}
+
+fn did(host: &crate::world::Host, op: OperationId) -> bool {
+    host.service
+        .done
+        .iter()
+        .any(|done| done.op.is_some_and(|(did, _)| did == op))
+}
+
+/// A create that was taken with 202 and refused later.
+fn never_made(world: &World, id: cheops_core::ReplicantId) -> bool {
+    let made = |host: &crate::world::Host| {
+        host.service
+            .done
+            .iter()
+            .any(|done| done.replicant == id && done.deed == Deed::Made)
+    };
+    !world.hosts.iter().any(made)
+}
+
+/// Queued requests run at their site, unless they were refused, too late, or are shown in doubt.
+fn queued(world: &World, op: OperationId) -> Result<(), String> {
+    let request = &world.history.requests[&op];
+    let ran = world.hosts.iter().any(|host| did(host, op));
+    let bad = request
+        .submission
+        .op
+        .fields
+        .values()
+        .any(|value| value == "bad" || value == "picky");
+    let expired = world.history.expired.keys().any(|(_, late)| *late == op);
+    let shown = world.history.doubted.contains(&op);
+    if ran || bad || expired || shown {
+        return Ok(());
+    }
+    Err(format!("{op:?} was taken into a queue, and never ran"))
+}

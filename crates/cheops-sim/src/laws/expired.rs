@@ -1,0 +1,53 @@
+//! What a site has given up as too late it does not run; and where no clock jumped and nobody stopped, nothing runs
+//! later than it may.
+
+use cheops_core::operation::{Form, Kind};
+
+use super::Evidence;
+use crate::world::World;
+
+/// What messages may take on their way, with all their repetitions.
+const SLACK_MS: u64 = 8_000;
+
+pub(super) fn check(world: &World, _: &Evidence) -> Result<(), String> {
+    for (host, one) in world.hosts.iter().enumerate() {
+        for done in &one.service.done {
+            let Some((op, kind)) = done.op else { continue };
+            if let Some(given_up_ms) = world.history.expired.get(&(host, op)) {
+                let request = world.history.requests.get(&op);
+                let again = request.is_some_and(|request| {
+                    request.tries.iter().any(|one| one.at_ms >= *given_up_ms)
+                });
+                let forgotten = again
+                    || world
+                        .history
+                        .is_excused(&std::collections::BTreeSet::from([host]), *given_up_ms);
+                if done.at_ms > *given_up_ms && !forgotten {
+                    return Err(format!(
+                        "{} gave {op:?} up at {given_up_ms} ms and ran it at {} ms",
+                        one.name, done.at_ms
+                    ));
+                }
+            }
+            let Some(request) = world.history.requests.get(&op) else {
+                continue;
+            };
+            let timed = kind == Kind::Action || request.submission.form == Form::Queue;
+            let (Some(ttl_ms), true) = (request.submission.op.ttl_ms, timed) else {
+                continue;
+            };
+            let undisturbed = request
+                .hosts
+                .iter()
+                .all(|host| !world.history.disturbed.contains(host));
+            let last_try = request.tries.iter().map(|one| one.at_ms).max().unwrap_or(0);
+            if undisturbed && done.at_ms > last_try + 5_000 + ttl_ms + SLACK_MS {
+                return Err(format!(
+                    "{} ran {op:?} at {} ms, long too late",
+                    one.name, done.at_ms
+                ));
+            }
+        }
+    }
+    Ok(())
+}

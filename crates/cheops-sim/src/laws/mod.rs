@@ -1,0 +1,124 @@
+//! What must hold, whatever happened. One file each; every one has been seen to fail (see planted-bugs.md).
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use cheops_core::ReplicantId;
+use cheops_core::eventual::{Body, ReplicantView};
+use cheops_core::operation::{Form, Kind};
+
+use crate::world::World;
+
+mod acknowledged;
+mod bounded;
+mod conflicts;
+mod drained;
+mod equal;
+mod expired;
+mod involved;
+mod keys;
+mod order;
+mod strangers;
+mod twice;
+mod unavailable;
+mod verdicts;
+
+/// A law: its name, and how to see whether it holds.
+pub type Law = (&'static str, fn(&World, &Evidence) -> Result<(), String>);
+
+/// All of them.
+pub const LAWS: &[Law] = &[
+    ("nothing acknowledged is lost", acknowledged::check),
+    ("nothing is applied twice", twice::check),
+    (
+        "live replicas end equal or are shown diverged",
+        equal::check,
+    ),
+    ("order per replicant is its epochs' order", order::check),
+    (
+        "no delete nobody asked for, nothing of a stranger touched",
+        strangers::check,
+    ),
+    ("503 never happened", unavailable::check),
+    ("what the gate refused happened nowhere", verdicts::check),
+    ("expired actions never run", expired::check),
+    ("queues drain after heal", drained::check),
+    ("records only where involved", involved::check),
+    ("memory and log are bounded", bounded::check),
+    (
+        "what was changed since is not overwritten",
+        conflicts::check,
+    ),
+    ("a key stands for one request", keys::check),
+];
+
+/// What the end of a world shows, gathered once for all laws.
+pub struct Evidence {
+    /// By replicant and host.
+    pub views: BTreeMap<ReplicantId, BTreeMap<usize, ReplicantView>>,
+    /// By replicant: who leads, and its whole log.
+    pub leaders: BTreeMap<ReplicantId, (usize, BTreeMap<u64, Body>)>,
+}
+
+impl Evidence {
+    /// Looks at every site.
+    pub fn gather(world: &World) -> Evidence {
+        let mut views: BTreeMap<ReplicantId, BTreeMap<usize, ReplicantView>> = BTreeMap::new();
+        for (host, one) in world.hosts.iter().enumerate() {
+            for view in one.core.iter().flat_map(|core| core.replicants()) {
+                views.entry(view.id).or_default().insert(host, view);
+            }
+        }
+        let mut leaders = BTreeMap::new();
+        for (id, hosts) in &views {
+            let leading = hosts.iter().filter(|(_, view)| view.leads);
+            let Some((host, _)) = leading.max_by(|a, b| a.1.epoch.cmp(&b.1.epoch)) else {
+                continue;
+            };
+            leaders.insert(*id, (*host, whole_log(world, *id, *host, &hosts[host])));
+        }
+        Evidence { views, leaders }
+    }
+}
+
+/// The log of the leader from the beginning: what it has folded is in its history, or in another's.
+fn whole_log(
+    world: &World,
+    id: ReplicantId,
+    host: usize,
+    view: &ReplicantView,
+) -> BTreeMap<u64, Body> {
+    let mut log = BTreeMap::new();
+    for ((of, other), chain) in &world.history.chains {
+        if *other == id && *of != host {
+            for (index, (_, body)) in chain.range(..=view.base) {
+                log.insert(*index, body.clone());
+            }
+        }
+    }
+    if let Some(chain) = world.history.chains.get(&(host, id)) {
+        log.extend(
+            chain
+                .iter()
+                .map(|(index, (_, body))| (*index, body.clone())),
+        );
+    }
+    log
+}
+
+/// True if somebody has asked to delete it.
+fn was_deleted(world: &World, id: ReplicantId) -> bool {
+    world
+        .history
+        .about(id)
+        .any(|request| request.submission.op.kind == Kind::Delete)
+}
+
+/// The hosts a replicant was meant for.
+fn hosts_of(world: &World, id: ReplicantId) -> BTreeSet<usize> {
+    let made = world
+        .history
+        .about(id)
+        .filter(|request| request.submission.form == Form::Replica);
+    made.flat_map(|request| request.hosts.iter().copied())
+        .collect()
+}
