@@ -77,6 +77,8 @@ pub struct History {
     pub expired: BTreeMap<(usize, OperationId), u64>,
     /// Operations that lost a position: where the logs parted, and the epoch of that position.
     pub cut: BTreeMap<OperationId, (u64, Epoch)>,
+    /// Requests on a disk that has nothing to do with them.
+    pub strays: BTreeSet<(usize, OperationId)>,
     /// What was shown as in doubt somewhere.
     pub doubted: BTreeSet<OperationId>,
     /// Disks put back.
@@ -103,6 +105,7 @@ impl History {
         base: impl Fn(ReplicantId) -> Option<u64>,
     ) {
         self.note_cut(host, changes, &base);
+        self.note_strays(host, changes);
         for change in changes.iter().filter(|change| change.table == Table::Log) {
             let (id, index) = split(&change.key);
             let Some(value) = &change.value else {
@@ -155,6 +158,24 @@ impl History {
                 self.cut
                     .entry(body.operation())
                     .or_insert_with(|| (fork, epoch.clone()));
+            }
+        }
+    }
+
+    /// Requests taken in by a site that has nothing to do with them.
+    fn note_strays(&mut self, host: usize, changes: &[Change]) {
+        for change in changes
+            .iter()
+            .filter(|change| change.table == Table::Outbox && change.value.is_some())
+        {
+            let id = change.key[..16].try_into().map(u128::from_be_bytes);
+            let op = OperationId(id.expect("a key of the outbox has 16 bytes"));
+            if self
+                .requests
+                .get(&op)
+                .is_some_and(|request| !request.hosts.contains(&host))
+            {
+                self.strays.insert((host, op));
             }
         }
     }

@@ -58,7 +58,7 @@ impl Settings {
             picky: rng.chance(150_000),
             auto: [0, 0, 300_000][rng.below(3)],
             promote: [0, 50_000, 200_000][rng.below(3)],
-            slow_ms: [60, 60, 450][rng.below(3)],
+            slow_ms: [60, 450, 1_000][rng.below(3)],
             hasty_ms: [500, 500, 80][rng.below(3)],
             hot: [0, 300_000, 800_000][rng.below(3)],
         }

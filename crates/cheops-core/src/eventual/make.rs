@@ -12,7 +12,9 @@ use crate::output::{Call, Output};
 impl Replicant {
     /// Not there yet: make it.
     pub(super) fn make(&mut self, shared: &mut Shared, out: &mut Output) {
-        if self.log.last() == 0 {
+        let behind = !self.leads(&shared.me) && self.log.last() < self.leader_last;
+        if self.log.last() == 0 || (self.record.doubt_until > 0 && behind) {
+            // What to look for is in the log.
             return;
         }
         match self
@@ -93,6 +95,9 @@ impl Replicant {
 
     /// Deleted, and nothing is there; unless a create is in doubt, which is looked into first.
     pub(super) fn bury(&mut self, shared: &mut Shared, out: &mut Output) {
+        if self.record.making.is_none() && self.row(&shared.me).applied == self.log.last() {
+            return;
+        }
         let doubtful = self.record.doubt_until > 0 && self.record.create.is_some();
         match &self.record.making {
             Some(making) if matches!(making.stage, Stage::InDoubt | Stage::Calling) => {
@@ -158,8 +163,10 @@ impl Replicant {
             }
             Outcome::Found(Found::None) if self.is_certainly_none(shared) => {
                 self.calm();
-                self.record.doubt_until = 0;
-                self.record.making = None;
+                self.record.making = Some(Making {
+                    stage: Stage::Queued,
+                    ..making
+                });
             }
             Outcome::Found(Found::None) => self.look_again(shared),
             Outcome::Found(Found::Several) => self.back_off(shared.now_ms, (60_000, 600_000)),

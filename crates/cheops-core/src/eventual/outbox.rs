@@ -11,7 +11,7 @@ use super::shared::{Asker, OutboxRecord, Shared, Timer, Waiter};
 use super::site::Site;
 use crate::ids::{Epoch, OperationId};
 use crate::limits::{OUTBOX_MAX, PENDING_MAX, RESEND_MS};
-use crate::operation::{Answer, Kind, Mode, Operation, Problem, Submission};
+use crate::operation::{Answer, Form, Kind, Mode, Operation, Problem, Submission};
 use crate::output::{ClientId, Output};
 use crate::record::{Table, encode, key_of};
 
@@ -174,6 +174,14 @@ impl Site {
             if let Some(answer) = answer {
                 return self.shared.tell(op, waiter, answer, out);
             }
+        }
+        let held = |r: &Replicant| r.record.form == Form::Queue && r.log.find(op).is_some();
+        if self.replicants.values().any(held) {
+            // Perhaps in a queue of an earlier disk.
+            return match submission.mode {
+                Mode::Async => self.shared.tell(op, waiter, Answer::Accepted, out),
+                Mode::Wait(_) => self.shared.wait(op, waiter),
+            };
         }
         let id = self
             .shared

@@ -224,7 +224,7 @@ impl Replicant {
         let fork = self.log.fork(&runs);
         let base =
             (fork.is_none() && self.log.base.index > runs.base).then(|| self.whole_base(shared));
-        let entries = self.log.iter().map(|kept| kept.entry.clone());
+        let entries = self.log.iter().map(|kept| self.aged(kept, shared));
         let entries = entries
             .filter(|entry| entry.index > fork.unwrap_or(0))
             .collect();

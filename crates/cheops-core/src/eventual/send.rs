@@ -84,25 +84,25 @@ impl Replicant {
     }
 
     pub(super) fn batch(&self, after: u64, shared: &Shared) -> Vec<Entry> {
-        let mut entries = Vec::new();
-        for kept in self
-            .log
-            .iter()
-            .filter(|kept| kept.entry.index > after)
+        let lacking = self.log.iter().filter(|kept| kept.entry.index > after);
+        lacking
             .take(BATCH_ENTRIES_MAX)
-        {
-            let mut entry = kept.entry.clone();
-            let left = self
-                .deadlines
-                .get(&entry.index)
-                .map(|at| at.saturating_sub(shared.now_ms));
-            entry.ttl_left_ms = left.or(entry.ttl_left_ms);
-            if kept.stage == Stage::Expired {
-                entry.ttl_left_ms = Some(0);
-            }
-            entries.push(entry);
+            .map(|kept| self.aged(kept, shared))
+            .collect()
+    }
+
+    /// As it leaves this site: with what is left of its time.
+    pub(super) fn aged(&self, kept: &Kept, shared: &Shared) -> Entry {
+        let mut entry = kept.entry.clone();
+        let left = self
+            .deadlines
+            .get(&entry.index)
+            .map(|at| at.saturating_sub(shared.now_ms));
+        entry.ttl_left_ms = left.or(entry.ttl_left_ms);
+        if kept.stage == Stage::Expired {
+            entry.ttl_left_ms = Some(0);
         }
-        entries
+        entry
     }
 
     /// To the leader, from a follower.
@@ -120,6 +120,8 @@ impl Replicant {
         if !self.leads(&shared.me) || !self.is_involved(from) {
             return;
         }
+        // It has a record, whatever it said before.
+        self.progress.entry(from.clone()).or_default().forgotten = false;
         if report.epoch != self.record.epoch {
             if self.log.fork(&report.runs).is_none() && report.runs.base > self.log.base.index {
                 // It has folded what this site never had: only a reign that knows it can go on.

@@ -140,7 +140,7 @@ impl Replicant {
                 if self
                     .log
                     .get(next)
-                    .is_some_and(|kept| kept.stage == Stage::Queued)
+                    .is_some_and(|kept| !kept.stage.is_final())
                 {
                     self.log.set_stage(next, Stage::Refused(status));
                 }

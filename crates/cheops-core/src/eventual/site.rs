@@ -380,16 +380,7 @@ impl Site {
             return true;
         }
         let Some(row) = header.rows.get(&self.shared.me) else {
-            if !self.shared.planted(Bug::LeakRecords) {
-                return false;
-            }
-            let mut header = header.clone();
-            header
-                .rows
-                .insert(self.shared.me.clone(), super::message::Row::pending(0));
-            self.replicants
-                .insert(header.id, Replicant::from_header(&header, Recovery::Done));
-            return true;
+            return false;
         };
         if header.epoch.site != *from {
             return false;

@@ -40,7 +40,7 @@ impl Site {
     /// A request that is answered as soon as it is safe on the disk of an involved site.
     fn take(&mut self, asker: Asker, submission: Submission, out: &mut Output) {
         let op = &submission.op;
-        if !self.is_involved(&submission) {
+        if !self.is_involved(&submission) && !self.shared.planted(Bug::LeakRecords) {
             return self.accept(asker, submission, None, out);
         }
         let waiter = Waiter {

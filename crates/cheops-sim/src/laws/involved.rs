@@ -6,6 +6,12 @@ use super::{Evidence, hosts_of};
 use crate::world::World;
 
 pub(super) fn check(world: &World, evidence: &Evidence) -> Result<(), String> {
+    if let Some((host, op)) = world.history.strays.first() {
+        return Err(format!(
+            "{} kept {op:?}, which is for others",
+            world.hosts[*host].name
+        ));
+    }
     for (host, one) in world.hosts.iter().enumerate() {
         for table in [Table::Replicants, Table::Log] {
             for key in one.disk.keys(table) {
