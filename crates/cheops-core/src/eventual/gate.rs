@@ -305,6 +305,11 @@ impl Replicant {
             Outcome::Found(Found::Ours(local)) => {
                 self.record.matched = self.record.doubt == DoubtBy::Match;
                 self.pass(op, 201, Some(local), Vec::new(), shared, out);
+                if self.record.doubt_until > 0 {
+                    // What was written since the backup is not known.
+                    self.record.written.clear();
+                    self.record.mend = super::replicant::Mend::Settle;
+                }
             }
             Outcome::Found(Found::None) if self.is_certainly_none(shared) => {
                 self.calm();

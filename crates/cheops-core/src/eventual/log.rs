@@ -82,6 +82,8 @@ pub struct Entry {
     pub body: Body,
     /// What is left of its time, when this was written or sent.
     pub ttl_left_ms: Option<u64>,
+    /// True if it had another position before: some site may have done it then.
+    pub readmitted: bool,
 }
 
 /// One entry as it is kept.
@@ -156,6 +158,14 @@ impl Log {
             && kept.stage != stage
         {
             kept.stage = stage;
+            self.dirty.insert(index);
+        }
+    }
+
+    pub(crate) fn mark_readmitted(&mut self, index: u64) {
+        let at = index.checked_sub(self.base.index + 1);
+        if let Some(kept) = at.and_then(|at| self.entries.get_mut(at as usize)) {
+            kept.entry.readmitted = true;
             self.dirty.insert(index);
         }
     }

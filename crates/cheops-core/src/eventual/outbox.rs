@@ -239,6 +239,7 @@ impl Replicant {
                 epoch: self.record.epoch.clone(),
                 body,
                 ttl_left_ms,
+                readmitted: false,
             },
             stage,
         );
@@ -284,7 +285,8 @@ impl Replicant {
             (_, Some(ran)) => self.rejoin(&body, ran),
             (_, None) => Stage::Queued,
         };
-        self.append(body, stage, shared, out);
+        let index = self.append(body, stage, shared, out);
+        self.log.mark_readmitted(index);
     }
 
     fn clashes(&self, op: &Operation, fork: u64) -> bool {
