@@ -244,6 +244,11 @@ impl Replicant {
             stage,
         );
         shared.drop_outbox(op, out);
+        for progress in self.progress.values_mut() {
+            // The others get it at the same moment.
+            progress.next_ms = shared.now_ms;
+            progress.pause_ms = 0;
+        }
         index
     }
 
