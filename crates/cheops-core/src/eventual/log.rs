@@ -106,8 +106,6 @@ pub struct Base {
     pub fields: Fields,
     /// True if they deleted it.
     pub deleted: bool,
-    /// Actions that a site which is away has not run.
-    pub actions: Vec<Entry>,
     /// Conflicts nobody has resolved.
     pub parked: Vec<Operation>,
     /// Operations folded lately and their digests, to know a retry; only on the way to another site.
@@ -231,7 +229,7 @@ impl Log {
     }
 
     /// Folds everything up to `index` into the base; gives the folded entries.
-    pub(crate) fn compact(&mut self, index: u64, keep_actions: bool) -> Vec<Kept> {
+    pub(crate) fn compact(&mut self, index: u64) -> Vec<Kept> {
         let index = index.min(self.last());
         let mut folded = Vec::new();
         while self.base.index < index {
@@ -239,10 +237,6 @@ impl Log {
             let kept = self.entries.pop_front().expect("the log reaches that far");
             self.dirty.remove(&kept.entry.index);
             fold(&mut self.base, &kept.entry, &voided);
-            if keep_actions && matches!(&kept.entry.body, Body::Run(op) if op.kind == Kind::Action)
-            {
-                self.base.actions.push(kept.entry.clone());
-            }
             self.base.index = kept.entry.index;
             self.base.epoch = Some(kept.entry.epoch.clone());
             folded.push(kept);
@@ -254,7 +248,6 @@ impl Log {
     pub(crate) fn desired(&self, index: u64) -> Base {
         let voided = self.voided();
         let mut base = Base {
-            actions: Vec::new(),
             parked: Vec::new(),
             ..self.base.clone()
         };

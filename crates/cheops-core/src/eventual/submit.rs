@@ -11,7 +11,7 @@ use super::replicant::{Recovery, Replicant};
 use super::shared::{Asker, OutboxRecord, Timer, Waiter};
 use super::site::Site;
 use crate::ids::{Epoch, OperationId};
-use crate::limits::{OUTBOX_MAX, PENDING_MAX, RESEND_MS};
+use crate::limits::{LOG_ENTRIES_MAX, OUTBOX_MAX, PENDING_MAX, RESEND_MS};
 use crate::operation::{Answer, Form, Kind, Mode, Problem, Submission};
 use crate::output::{ClientId, Effect, Output};
 
@@ -191,7 +191,7 @@ impl Site {
         if replicant.digest_of(id).is_some() {
             return self.shared.wait(id, waiter);
         }
-        if replicant.pending.len() >= PENDING_MAX {
+        if replicant.pending.len() >= PENDING_MAX || replicant.log.len() >= LOG_ENTRIES_MAX {
             return self.shared.void_one(id, digest, waiter, Problem::Busy, out);
         }
         self.shared.touched.insert(submission.op.replicant);

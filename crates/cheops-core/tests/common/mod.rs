@@ -1,5 +1,5 @@
 //! Two or three sites in one hand: events in by name, effects out as lists. No network, no chance.
-#![allow(dead_code)]
+#![allow(dead_code, unreachable_pub, clippy::unwrap_used)]
 
 use std::collections::BTreeMap;
 
@@ -15,9 +15,12 @@ pub fn name(text: &str) -> SiteName {
     SiteName::new(text).unwrap()
 }
 
+/// What is on one disk.
+pub type Disk = BTreeMap<(Table, Vec<u8>), Vec<u8>>;
+
 pub struct Bench {
     pub sites: BTreeMap<SiteName, Site>,
-    pub disks: BTreeMap<SiteName, BTreeMap<(Table, Vec<u8>), Vec<u8>>>,
+    pub disks: BTreeMap<SiteName, Disk>,
     pub now_ms: u64,
     pub calls: Vec<(SiteName, CallId, Call)>,
     pub posts: Vec<(SiteName, SiteName, Envelope)>,
@@ -60,6 +63,7 @@ impl Bench {
             tuning: Tuning {
                 settle_ms: 1_000,
                 refuse_after_ms: 3_000,
+                ..Tuning::default()
             },
             incarnation,
             peers: self.disks.keys().cloned().collect(),
