@@ -6,8 +6,12 @@ pub const BATCH_ENTRIES_MAX: usize = 32;
 /// Requests waiting for the gate of one replicant. Beyond: 503, since nothing was done.
 pub const PENDING_MAX: usize = 64;
 
-/// Entries kept for a site that is away. Beyond, it keeps its duty but loses its queue: it will be settled.
-pub const LOG_ENTRIES_MAX: usize = 256;
+/// Entries kept for a site that is away. Beyond, it keeps its duty but loses its queue: it will be settled. Actions it
+/// has not run stay, and what follows them; at [`LOG_ENTRIES_MAX`] further requests are 503.
+pub const RETAIN_ENTRIES: usize = 256;
+
+/// Entries of one log, whatever they are. Beyond: 503, since nothing was done.
+pub const LOG_ENTRIES_MAX: usize = 4_096;
 
 /// Entries that every site has applied and that are kept all the same: a compaction is worth its write.
 pub const COMPACT_EVERY: usize = 8;

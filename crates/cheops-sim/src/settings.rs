@@ -37,6 +37,8 @@ pub struct Settings {
     pub hasty_ms: u64,
     /// Chance that a request is about the first resource.
     pub hot: u64,
+    /// Entries kept for a site that is away.
+    pub retain: usize,
 }
 
 impl Settings {
@@ -61,6 +63,7 @@ impl Settings {
             slow_ms: [60, 450, 1_000][rng.below(3)],
             hasty_ms: [500, 500, 80][rng.below(3)],
             hot: [0, 300_000, 800_000][rng.below(3)],
+            retain: [256, 6, 3][rng.below(3)],
         }
     }
 }

@@ -337,6 +337,7 @@ impl World {
         let tuning = Tuning {
             settle_ms: SETTLE_MS,
             refuse_after_ms: 4_000,
+            retain_entries: self.settings.retain,
         };
         let mut out = Output::new();
         let found = one.disk.read();

@@ -162,11 +162,14 @@ impl Replicant {
         let Body::Run(op) = kept.entry.body.clone() else {
             return self.log.set_stage(index, Stage::Void);
         };
+        let readmitted = kept.entry.readmitted;
         match kept.stage {
             Stage::Queued | Stage::Retrying | Stage::Waiting(_) => (),
             _ => return,
         }
-        if index <= self.record.doubt_until {
+        let doubtful =
+            index <= self.record.doubt_until || (readmitted && self.record.doubt_until > 0);
+        if doubtful {
             match (op.kind, op.repeat) {
                 (_, Repeat::Safe) | (Kind::Delete, _) => (),
                 _ if self.record.form == Form::Queue => {

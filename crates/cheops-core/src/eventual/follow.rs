@@ -60,7 +60,6 @@ impl Replicant {
         self.merge(&header, shared);
         self.compact_to(
             header.runs.base.min(self.row(&shared.me).applied),
-            false,
             shared,
             out,
         );

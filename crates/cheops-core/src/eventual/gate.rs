@@ -69,6 +69,11 @@ impl Replicant {
                 shared.conclude(id, digest, Answer::PreconditionFailed, out);
                 continue;
             }
+            if self.log.find(id).is_some() {
+                // It came with the log of another leader; whoever waits hears when it is done.
+                self.pending.pop_front();
+                continue;
+            }
             if let Some(ran) = self.record.ran.remove(&id) {
                 // It was called here while it had another position, or on a disk that is no more.
                 let next = self.pending.pop_front().expect("it was in front");
@@ -87,6 +92,28 @@ impl Replicant {
             }
             let next = self.pending.pop_front().expect("it was in front");
             self.ask_gate(next.op, shared, out);
+        }
+    }
+
+    /// What was released, or came with another's log, is answered when it is done here.
+    pub(super) fn answer_done(&self, shared: &mut Shared, out: &mut Output) {
+        let applied = self.row(&shared.me).applied;
+        let done: Vec<_> = self
+            .log
+            .iter()
+            .filter(|kept| kept.entry.index <= applied)
+            .filter_map(|kept| match (&kept.entry.body, &kept.stage) {
+                (Body::Run(op), Stage::Applied(status)) => Some((op.id, op.digest, *status)),
+                (Body::Run(op), Stage::Covered) => Some((op.id, op.digest, 200)),
+                _ => None,
+            })
+            .collect();
+        for (id, digest, status) in done {
+            if shared.waiters.contains_key(&id) {
+                let meta = self.record.meta.clone();
+                let body = Vec::new();
+                shared.conclude(id, digest, Answer::Service { status, body, meta }, out);
+            }
         }
     }
 
@@ -278,6 +305,11 @@ impl Replicant {
             Outcome::Found(Found::Ours(local)) => {
                 self.record.matched = self.record.doubt == DoubtBy::Match;
                 self.pass(op, 201, Some(local), Vec::new(), shared, out);
+                if self.record.doubt_until > 0 {
+                    // What was written since the backup is not known.
+                    self.record.written.clear();
+                    self.record.mend = super::replicant::Mend::Settle;
+                }
             }
             Outcome::Found(Found::None) if self.is_certainly_none(shared) => {
                 self.calm();

@@ -82,6 +82,8 @@ pub struct Entry {
     pub body: Body,
     /// What is left of its time, when this was written or sent.
     pub ttl_left_ms: Option<u64>,
+    /// True if it had another position before: some site may have done it then.
+    pub readmitted: bool,
 }
 
 /// One entry as it is kept.
@@ -104,8 +106,6 @@ pub struct Base {
     pub fields: Fields,
     /// True if they deleted it.
     pub deleted: bool,
-    /// Actions that a site which is away has not run.
-    pub actions: Vec<Entry>,
     /// Conflicts nobody has resolved.
     pub parked: Vec<Operation>,
     /// Operations folded lately and their digests, to know a retry; only on the way to another site.
@@ -156,6 +156,14 @@ impl Log {
             && kept.stage != stage
         {
             kept.stage = stage;
+            self.dirty.insert(index);
+        }
+    }
+
+    pub(crate) fn mark_readmitted(&mut self, index: u64) {
+        let at = index.checked_sub(self.base.index + 1);
+        if let Some(kept) = at.and_then(|at| self.entries.get_mut(at as usize)) {
+            kept.entry.readmitted = true;
             self.dirty.insert(index);
         }
     }
@@ -221,7 +229,7 @@ impl Log {
     }
 
     /// Folds everything up to `index` into the base; gives the folded entries.
-    pub(crate) fn compact(&mut self, index: u64, keep_actions: bool) -> Vec<Kept> {
+    pub(crate) fn compact(&mut self, index: u64) -> Vec<Kept> {
         let index = index.min(self.last());
         let mut folded = Vec::new();
         while self.base.index < index {
@@ -229,10 +237,6 @@ impl Log {
             let kept = self.entries.pop_front().expect("the log reaches that far");
             self.dirty.remove(&kept.entry.index);
             fold(&mut self.base, &kept.entry, &voided);
-            if keep_actions && matches!(&kept.entry.body, Body::Run(op) if op.kind == Kind::Action)
-            {
-                self.base.actions.push(kept.entry.clone());
-            }
             self.base.index = kept.entry.index;
             self.base.epoch = Some(kept.entry.epoch.clone());
             folded.push(kept);
@@ -244,7 +248,6 @@ impl Log {
     pub(crate) fn desired(&self, index: u64) -> Base {
         let voided = self.voided();
         let mut base = Base {
-            actions: Vec::new(),
             parked: Vec::new(),
             ..self.base.clone()
         };

@@ -231,16 +231,24 @@ impl Replicant {
                 .insert(index, shared.now_ms.saturating_add(left));
         }
         let op = body.operation();
+        let known = self.log.find(op).is_some() && !matches!(body, Body::Void(_));
+        assert!(!known, "an operation has one position");
         self.log.push(
             Entry {
                 index,
                 epoch: self.record.epoch.clone(),
                 body,
                 ttl_left_ms,
+                readmitted: false,
             },
             stage,
         );
         shared.drop_outbox(op, out);
+        for progress in self.progress.values_mut() {
+            // The others get it at the same moment.
+            progress.next_ms = shared.now_ms;
+            progress.pause_ms = 0;
+        }
         index
     }
 
@@ -282,7 +290,8 @@ impl Replicant {
             (_, Some(ran)) => self.rejoin(&body, ran),
             (_, None) => Stage::Queued,
         };
-        self.append(body, stage, shared, out);
+        let index = self.append(body, stage, shared, out);
+        self.log.mark_readmitted(index);
     }
 
     fn clashes(&self, op: &Operation, fork: u64) -> bool {

@@ -344,6 +344,13 @@ impl Replicant {
         if let Some(op) = self.record.create.clone().filter(|_| self.log.last() == 0) {
             // It was at the gate when the backup was made.
             self.record.ran.remove(&op.id);
+            if self.row(&shared.me).local.is_some() {
+                // Others know what it is called here.
+                self.append(super::log::Body::Run(op), Stage::Applied(201), shared, out);
+                self.record.mend = Mend::Settle;
+                self.woken = true;
+                return;
+            }
             self.record.gate = Some(super::replicant::Gate {
                 op,
                 stage: Stage::Calling,

@@ -313,6 +313,20 @@ impl Replicant {
             .collect()
     }
 
+    /// Of the request that an operation stands for, while it waits, is asked about, or is in the log.
+    pub(crate) fn digest_of(&self, id: OperationId) -> Option<u64> {
+        let gate = self.record.gate.iter().map(|gate| &gate.op);
+        let pending = self.pending.iter().map(|pending| &pending.op);
+        let logged = self.log.find(id).and_then(|kept| match &kept.entry.body {
+            Body::Run(op) | Body::Park(op) => Some(op),
+            Body::Void(_) => None,
+        });
+        gate.chain(pending)
+            .chain(logged)
+            .find(|op| op.id == id)
+            .map(|op| op.digest)
+    }
+
     /// Writes what differs from what is on disk.
     pub(crate) fn save(&mut self, shared: &Shared, out: &mut Output) {
         let id = self.record.id.0;

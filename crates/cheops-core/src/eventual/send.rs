@@ -253,26 +253,45 @@ impl Replicant {
         }
         // The delete itself stays until the tombstone goes.
         let delete =
-            |kept: &&Kept| matches!(&kept.entry.body, Body::Run(op) if op.kind == Kind::Delete);
-        if self.record.form == Form::Replica && self.log.iter().any(|kept| delete(&kept)) {
+            |kept: &Kept| matches!(&kept.entry.body, Body::Run(op) if op.kind == Kind::Delete);
+        if self.record.form == Form::Replica && self.log.iter().any(delete) {
             return;
         }
         if done >= self.log.base.index + COMPACT_EVERY as u64 {
-            self.compact_to(done, false, shared, out);
+            self.compact_to(done, shared, out);
         }
+        self.stop_waiting(done, shared, out);
     }
 
-    pub(super) fn compact_to(
-        &mut self,
-        index: u64,
-        keep_actions: bool,
-        shared: &mut Shared,
-        out: &mut Output,
-    ) {
+    /// A site that is away for too long keeps its duty but loses its queue: it will be settled. What is not state,
+    /// actions and queued requests, is kept for it.
+    fn stop_waiting(&mut self, done: u64, shared: &mut Shared, out: &mut Output) {
+        let retain = shared.tuning.retain_entries;
+        if self.log.len() <= retain || self.record.form == Form::Queue {
+            return;
+        }
+        let is_state = |kept: &Kept| match &kept.entry.body {
+            Body::Run(op) => op.kind != Kind::Action,
+            Body::Park(_) | Body::Void(_) => true,
+        };
+        let unrun = self
+            .log
+            .iter()
+            .find(|kept| kept.entry.index > done && !is_state(kept));
+        let newest = self.log.last() - retain as u64 / 2;
+        let most = unrun.map_or(u64::MAX, |kept| kept.entry.index - 1);
+        self.compact_to(
+            newest.min(most).min(self.row(&shared.me).applied),
+            shared,
+            out,
+        );
+    }
+
+    pub(super) fn compact_to(&mut self, index: u64, shared: &mut Shared, out: &mut Output) {
         if index <= self.log.base.index || shared.planted(Bug::NeverCompact) {
             return;
         }
-        let folded = self.log.compact(index, keep_actions);
+        let folded = self.log.compact(index);
         self.deadlines.retain(|at, _| *at > index);
         for kept in &folded {
             if let Body::Run(op) = &kept.entry.body {

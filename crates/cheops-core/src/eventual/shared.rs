@@ -21,6 +21,8 @@ pub struct Tuning {
     pub settle_ms: u64,
     /// How long a follower is asked again before its refusal counts.
     pub refuse_after_ms: u64,
+    /// Entries kept for a site that is away; see [`RETAIN_ENTRIES`](crate::limits::RETAIN_ENTRIES).
+    pub retain_entries: usize,
 }
 
 impl Default for Tuning {
@@ -28,6 +30,7 @@ impl Default for Tuning {
         Tuning {
             settle_ms: 5_000,
             refuse_after_ms: 600_000,
+            retain_entries: crate::limits::RETAIN_ENTRIES,
         }
     }
 }
@@ -213,7 +216,8 @@ impl Shared {
         if let Some(before) = self.armed.remove(&timer) {
             self.timers.remove(&(before, timer));
         }
-        if let Some(at_ms) = at_ms {
+        // Whoever waits without an end needs no timer.
+        if let Some(at_ms) = at_ms.filter(|at_ms| *at_ms != u64::MAX) {
             self.armed.insert(timer, at_ms);
             self.timers.insert((at_ms, timer));
         }

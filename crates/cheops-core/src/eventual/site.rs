@@ -181,6 +181,9 @@ impl Site {
         replicant.refresh_row(shared);
         let mut dead = false;
         if replicant.leads(&shared.me) {
+            if !shared.waiters.is_empty() {
+                replicant.answer_done(shared, out);
+            }
             replicant.compact(shared, out);
             dead = replicant.forget(shared, out);
             if !replicant.record.forgetting {

@@ -11,7 +11,7 @@ use super::replicant::{Recovery, Replicant};
 use super::shared::{Asker, OutboxRecord, Timer, Waiter};
 use super::site::Site;
 use crate::ids::{Epoch, OperationId};
-use crate::limits::{OUTBOX_MAX, PENDING_MAX, RESEND_MS};
+use crate::limits::{LOG_ENTRIES_MAX, OUTBOX_MAX, PENDING_MAX, RESEND_MS};
 use crate::operation::{Answer, Form, Kind, Mode, Problem, Submission};
 use crate::output::{ClientId, Effect, Output};
 
@@ -85,11 +85,33 @@ impl Site {
 
     fn known_answer(&self, submission: &Submission) -> Option<Answer> {
         let op = &submission.op;
-        let (record, _) = self.shared.answers.get(&op.id)?;
-        if record.digest != op.digest && !self.shared.planted(Bug::IgnoreDigest) {
+        if self.shared.planted(Bug::IgnoreDigest) {
+            return self.shared.answers.get(&op.id)?.0.answer.clone();
+        }
+        if self
+            .known_digest(submission)
+            .is_some_and(|known| known != op.digest)
+        {
             return Some(Answer::KeyReused);
         }
-        record.answer.clone()
+        self.shared.answers.get(&op.id)?.0.answer.clone()
+    }
+
+    /// Of the request that this operation stands for, as far as this site knows.
+    fn known_digest(&self, submission: &Submission) -> Option<u64> {
+        let id = submission.op.id;
+        let taken = self
+            .shared
+            .outbox
+            .get(&id)
+            .map(|kept| kept.submission.op.digest);
+        let answered = self
+            .shared
+            .answers
+            .get(&id)
+            .map(|(record, _)| record.digest);
+        let known = || self.replicants.get(&submission.op.replicant)?.digest_of(id);
+        answered.or(taken).or_else(known)
     }
 
     /// A request from a client or from a peer, to be ordered here if this site may.
@@ -145,13 +167,6 @@ impl Site {
             return self.not_leader(waiter, id, epoch, now, out);
         }
         if let Some(kept) = replicant.log.find(id) {
-            let known = match &kept.entry.body {
-                super::log::Body::Run(op) => op.digest,
-                super::log::Body::Park(_) | super::log::Body::Void(_) => digest,
-            };
-            if known != digest {
-                return self.shared.tell(id, waiter, Answer::KeyReused, out);
-            }
             let (index, stage) = (kept.entry.index, kept.stage.clone());
             let applied = replicant
                 .record
@@ -173,21 +188,10 @@ impl Site {
             }
             return self.shared.wait(id, waiter);
         }
-        if let Some(gate) = replicant
-            .record
-            .gate
-            .as_ref()
-            .filter(|gate| gate.op.id == id)
-        {
-            if gate.op.digest != digest {
-                return self.shared.tell(id, waiter, Answer::KeyReused, out);
-            }
+        if replicant.digest_of(id).is_some() {
             return self.shared.wait(id, waiter);
         }
-        if replicant.pending.iter().any(|pending| pending.op.id == id) {
-            return self.shared.wait(id, waiter);
-        }
-        if replicant.pending.len() >= PENDING_MAX {
+        if replicant.pending.len() >= PENDING_MAX || replicant.log.len() >= LOG_ENTRIES_MAX {
             return self.shared.void_one(id, digest, waiter, Problem::Busy, out);
         }
         self.shared.touched.insert(submission.op.replicant);
@@ -296,9 +300,17 @@ impl Site {
         now: Option<Epoch>,
         out: &mut Output,
     ) {
-        let Asker::Peer(site) = waiter.asker else {
+        let Asker::Peer(site) = waiter.asker.clone() else {
             unreachable!("only peers mean a reign");
         };
+        if epoch
+            .as_ref()
+            .is_some_and(|meant| meant.site == self.shared.me)
+            && epoch > now
+        {
+            // A reign of this site that its disk does not remember: what was done in it is not known.
+            return self.shared.tell(op, waiter, Answer::OutcomeUnknown, out);
+        }
         let attempt = waiter.attempt;
         self.shared.send(
             &site,

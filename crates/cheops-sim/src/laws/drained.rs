@@ -13,9 +13,8 @@ pub(super) fn check(world: &World, evidence: &Evidence) -> Result<(), String> {
             return Err(format!("{} does not run", one.name));
         };
         if let Some(op) = core.outbox().next() {
-            let stranded = core
-                .replicant(op.replicant)
-                .is_none_or(|view| view.stranded);
+            let views = evidence.views.get(&op.replicant);
+            let stranded = views.is_none_or(|views| views.values().any(|view| view.stranded));
             if !stranded {
                 return Err(format!("{} still has {:?} to hand over", one.name, op.id));
             }
