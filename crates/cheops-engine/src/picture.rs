@@ -54,6 +54,30 @@ impl Picture {
         *site == self.here || (self.mark(site) == Mark::Connected && self.runs(site, service))
     }
 
+    /// Whether that site is known to run the service, or nothing is known of it yet.
+    pub fn may_run(&self, site: &SiteName, service: &ServiceName) -> bool {
+        let known = self.view.sites.get(site);
+        known.is_none_or(|known| known.announcement.is_none()) || self.runs(site, service)
+    }
+
+    /// That all these sites run the same version of a service, as far as they say. Else who runs which.
+    pub fn same_version(&self, sites: &[SiteName], service: &ServiceName) -> Result<(), String> {
+        let mut versions = sites.iter().filter_map(|site| {
+            let said = self.view.sites.get(site)?.announcement.as_deref()?;
+            let found = said.services.iter().find(|s| s.name == *service)?;
+            Some((site, found.version.as_deref()?))
+        });
+        let Some((first, version)) = versions.next() else {
+            return Ok(());
+        };
+        match versions.find(|(_, other)| *other != version) {
+            None => Ok(()),
+            Some((site, other)) => Err(format!(
+                "{service} is {version} at {first} and {other} at {site}"
+            )),
+        }
+    }
+
     fn first(view: Arc<View>, local: &[LocalService]) -> Picture {
         let world = Arc::new(world(&view, local));
         let runs = Arc::new(runs(&view));

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use cheops_engine::registry::Endpoints;
 use cheops_model::{ServiceName, SiteName};
+use cheops_rest::Api;
 use http::{HeaderName, Method, StatusCode};
 use tokio::sync::watch;
 
@@ -48,6 +49,8 @@ pub struct ServiceConfig {
     pub deadline: Duration,
     /// Answers that mean *no room now*: another site may have some.
     pub no_room: Vec<StatusCode>,
+    /// What has to be known of its API to replicate its resources.
+    pub api: Arc<Api>,
     /// Its values that are good at one site only, if this site trusts another with them.
     pub home: Option<HomeRules>,
 }

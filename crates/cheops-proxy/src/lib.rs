@@ -1,7 +1,8 @@
 //! The data plane, in the order a request walks it.
 //!
 //! `listen` accepts a connection on the thread that will own it → `entry` reads the scope
-//! (`scope`, `carrier`) → `route` carries the plan out: `here` calls this site's service
+//! (`scope`, `carrier`) → `route` carries the plan out: `replicate` takes what is about resources of
+//! several sites, `here` calls this site's service
 //! (`backend`), `peer` sends the request to another site's agent, whose `mesh` listener ends
 //! in its own `here` → `headers` says who answered.
 //!
@@ -26,6 +27,7 @@ mod own;
 mod peer;
 mod problem;
 mod pulse;
+mod replicate;
 mod route;
 mod scope;
 mod socket;

@@ -16,6 +16,8 @@ use crate::here::{self, Call};
 use crate::limits;
 use crate::problem::Problem;
 use crate::pulse::{Patience, Pulse};
+use crate::replicate;
+use crate::route::Journey;
 use crate::upgrade;
 use crate::worker::{Service, Worker};
 
@@ -88,7 +90,13 @@ async fn answer(
         body: Body::Request(body, pulse),
         upgrade,
     };
-    here::run(worker, service, call, trail.as_ref(), &patience).await
+    let journey = Journey {
+        worker,
+        service,
+        trail: trail.as_ref(),
+        patience,
+    };
+    replicate::here(&journey, call).await
 }
 
 /// The service of this site that the envelope names: nothing else can be reached this way.

@@ -34,6 +34,34 @@ pub(crate) enum Problem {
     NotImplemented(String),
     /// No such thing below `/.cheops`.
     NotFound,
+    /// An id of this mesh that this site has no record of.
+    UnknownReplicant { id: String },
+    /// It was deleted.
+    Gone { id: String },
+    /// This site's replica is not there yet.
+    ReplicaPending { id: String, sites: Vec<SiteName> },
+    /// Only that site orders its operations, and cannot be reached; nothing happened.
+    NotLeader(SiteName),
+    /// Nothing happened and nothing will; later it may.
+    NotNow(String),
+    /// Sent, and no answer: the operation can be asked for.
+    OperationUnknown { operation: String },
+    /// Somebody else has changed what it changes, or decided otherwise.
+    Conflict(String),
+    /// A change under `a & b` to what is no replicant.
+    NoReplicant,
+    /// The sites run different versions of the service.
+    VersionMismatch(String),
+    /// The disk is full.
+    NoRoom,
+    /// The resource is not as the client saw it.
+    PreconditionFailed,
+    /// Another request had the same key.
+    KeyReused,
+    /// The body is not what it should be.
+    BadBody(String),
+    /// The body is longer than is replicated.
+    BodyTooLarge { bytes_max: usize },
 }
 
 #[derive(Serialize)]
@@ -68,7 +96,21 @@ impl Problem {
             Problem::ScopeAmbiguous(_) => StatusCode::CONFLICT,
             Problem::ForbiddenByPolicy(_) => StatusCode::FORBIDDEN,
             Problem::NotImplemented(_) => StatusCode::NOT_IMPLEMENTED,
-            Problem::NotFound => StatusCode::NOT_FOUND,
+            Problem::NotFound | Problem::UnknownReplicant { .. } | Problem::Gone { .. } => {
+                StatusCode::NOT_FOUND
+            }
+            Problem::ReplicaPending { .. } | Problem::NotLeader(_) | Problem::NotNow(_) => {
+                StatusCode::SERVICE_UNAVAILABLE
+            }
+            Problem::OperationUnknown { .. } => StatusCode::GATEWAY_TIMEOUT,
+            Problem::Conflict(_) | Problem::NoReplicant | Problem::VersionMismatch(_) => {
+                StatusCode::CONFLICT
+            }
+            Problem::NoRoom => StatusCode::INSUFFICIENT_STORAGE,
+            Problem::PreconditionFailed => StatusCode::PRECONDITION_FAILED,
+            Problem::KeyReused => StatusCode::UNPROCESSABLE_ENTITY,
+            Problem::BadBody(_) => StatusCode::BAD_REQUEST,
+            Problem::BodyTooLarge { .. } => StatusCode::PAYLOAD_TOO_LARGE,
         }
     }
 
@@ -85,12 +127,26 @@ impl Problem {
             Problem::ForbiddenByPolicy(_) => "forbidden-by-policy",
             Problem::NotImplemented(_) => "not-implemented",
             Problem::NotFound => "not-found",
+            Problem::UnknownReplicant { .. } | Problem::Gone { .. } => "unknown-replicant",
+            Problem::ReplicaPending { .. } => "replica-pending",
+            Problem::NotLeader(_) => "not-leader",
+            Problem::NotNow(_) => "no-usable-site",
+            Problem::OperationUnknown { .. } => "outcome-unknown",
+            Problem::Conflict(_) | Problem::NoReplicant => "conflict",
+            Problem::VersionMismatch(_) => "version-mismatch",
+            Problem::NoRoom | Problem::BodyTooLarge { .. } => "no-room",
+            Problem::PreconditionFailed => "precondition-failed",
+            Problem::KeyReused => "key-reused",
+            Problem::BadBody(_) => "bad-body",
         }
     }
 
     /// True if the service cannot have seen the request.
     pub(crate) fn nothing_happened(&self) -> bool {
-        !matches!(self, Problem::OutcomeUnknown { .. })
+        !matches!(
+            self,
+            Problem::OutcomeUnknown { .. } | Problem::OperationUnknown { .. }
+        )
     }
 
     fn title(&self) -> &str {
@@ -106,6 +162,20 @@ impl Problem {
             Problem::ForbiddenByPolicy(_) => "this site does not allow it",
             Problem::NotImplemented(_) => "not built yet",
             Problem::NotFound => "no such page",
+            Problem::UnknownReplicant { .. } => "this site has no record of it",
+            Problem::Gone { .. } => "it was deleted",
+            Problem::ReplicaPending { .. } => "it is not on this site yet",
+            Problem::NotLeader(_) => "its leader cannot be reached; nothing happened",
+            Problem::NotNow(_) => "not now; nothing happened",
+            Problem::OperationUnknown { .. } => "no answer in time; it may still happen",
+            Problem::Conflict(_) => "in conflict with another change",
+            Problem::NoReplicant => "it names no replicated resource",
+            Problem::VersionMismatch(_) => "the sites run different versions",
+            Problem::NoRoom => "no room on disk; nothing happened",
+            Problem::PreconditionFailed => "it has changed since",
+            Problem::KeyReused => "another request had this Idempotency-Key",
+            Problem::BadBody(_) => "the body cannot be read",
+            Problem::BodyTooLarge { .. } => "the body is too long to be replicated",
         }
     }
 
@@ -133,6 +203,35 @@ impl Problem {
             | Problem::ForbiddenByPolicy(detail)
             | Problem::NotImplemented(detail) => detail.clone(),
             Problem::NotFound => "see /.cheops/v1/sites".to_owned(),
+            Problem::UnknownReplicant { id } => {
+                format!(
+                    "{id} is of this mesh and not on this site; name one of its sites in the scope"
+                )
+            }
+            Problem::Gone { id } => format!("{id} was deleted"),
+            Problem::ReplicaPending { id, sites } => {
+                let names: Vec<_> = sites.iter().map(SiteName::as_str).collect();
+                format!("{id} is on its way; {} has it", names.join(", "))
+            }
+            Problem::NotLeader(leader) => format!(
+                "{leader} orders its operations and is cut off; `Prefer: respond-async` leaves the request with this site"
+            ),
+            Problem::OperationUnknown { operation } => {
+                format!("ask for /.cheops/v1/operations/{operation}")
+            }
+            Problem::NotNow(detail)
+            | Problem::Conflict(detail)
+            | Problem::VersionMismatch(detail)
+            | Problem::BadBody(detail) => detail.clone(),
+            Problem::NoReplicant => {
+                "make it with `a & b`, or take it in with `cheops resource adopt`".to_owned()
+            }
+            Problem::NoRoom => "make room on this site's disk".to_owned(),
+            Problem::PreconditionFailed => "read it again".to_owned(),
+            Problem::KeyReused => "a key stands for one request; use another".to_owned(),
+            Problem::BodyTooLarge { bytes_max } => {
+                format!("at most {bytes_max} bytes are kept in a log")
+            }
         }
     }
 
@@ -142,13 +241,28 @@ impl Problem {
             | Problem::ServiceNotAtSite { site, .. }
             | Problem::ServiceFailed { site, .. }
             | Problem::OutcomeUnknown { site, .. } => vec![site.as_str()],
-            Problem::NoUsableSite(sites) => sites.iter().map(SiteName::as_str).collect(),
+            Problem::NotLeader(site) => vec![site.as_str()],
+            Problem::NoUsableSite(sites) | Problem::ReplicaPending { sites, .. } => {
+                sites.iter().map(SiteName::as_str).collect()
+            }
             Problem::Scope(_)
             | Problem::Loop(_)
             | Problem::ScopeAmbiguous(_)
             | Problem::ForbiddenByPolicy(_)
             | Problem::NotImplemented(_)
-            | Problem::NotFound => Vec::new(),
+            | Problem::NotFound
+            | Problem::UnknownReplicant { .. }
+            | Problem::Gone { .. }
+            | Problem::NotNow(_)
+            | Problem::OperationUnknown { .. }
+            | Problem::Conflict(_)
+            | Problem::NoReplicant
+            | Problem::VersionMismatch(_)
+            | Problem::NoRoom
+            | Problem::PreconditionFailed
+            | Problem::KeyReused
+            | Problem::BadBody(_)
+            | Problem::BodyTooLarge { .. } => Vec::new(),
         }
     }
 
@@ -181,6 +295,11 @@ impl Problem {
         );
         if self.status() == StatusCode::SERVICE_UNAVAILABLE {
             out.insert(header::RETRY_AFTER, HeaderValue::from_static("2"));
+        }
+        if let Problem::OperationUnknown { operation } = &self {
+            let url = crate::replicate::operation_url(operation);
+            headers::put(out, headers::OPERATION, operation);
+            headers::put(out, headers::OPERATION_URL, &url);
         }
         if self.nothing_happened() {
             out.insert(headers::NOTHING_HAPPENED, HeaderValue::from_static("1"));

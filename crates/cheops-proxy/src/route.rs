@@ -6,10 +6,11 @@ use http::{Response, StatusCode};
 use crate::body::{Body, Kept};
 use crate::correlation::Trail;
 use crate::headers;
-use crate::here::{self, Call};
+use crate::here::Call;
 use crate::peer;
 use crate::problem::Problem;
 use crate::pulse::Patience;
+use crate::replicate;
 use crate::scope::Route;
 use crate::worker::{Service, Worker};
 
@@ -28,6 +29,7 @@ impl Journey<'_> {
             Route::Here => self.to_this_site(call).await,
             Route::Site(site) => self.to(site, call).await,
             Route::FirstOf(sites) => self.to_first_of(sites, call).await,
+            Route::Replicate(spread) => replicate::spread(self, spread, call).await,
             Route::NotYet(plan) => Err(Problem::NotImplemented(format!(
                 "no agent carries out {plan} yet"
             ))),
@@ -35,17 +37,21 @@ impl Journey<'_> {
     }
 
     async fn to_this_site(&self, call: Call) -> Result<Response<Body>, Problem> {
-        here::run(self.worker, self.service, call, self.trail, &self.patience).await
+        replicate::here(self, call).await
     }
 
-    async fn to(&self, site: &SiteName, call: Call) -> Result<Response<Body>, Problem> {
+    pub(crate) async fn to(&self, site: &SiteName, call: Call) -> Result<Response<Body>, Problem> {
         if *site == self.worker.here {
             return self.to_this_site(call).await;
         }
         peer::send(self, site, call).await
     }
 
-    async fn to_first_of(&self, sites: &[SiteName], call: Call) -> Result<Response<Body>, Problem> {
+    pub(crate) async fn to_first_of(
+        &self,
+        sites: &[SiteName],
+        call: Call,
+    ) -> Result<Response<Body>, Problem> {
         let picture = self.worker.picture();
         let usable: Vec<_> = sites
             .iter()

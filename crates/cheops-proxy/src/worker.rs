@@ -11,6 +11,7 @@ use std::time::{Duration, Instant};
 
 use cheops_engine::Picture;
 use cheops_engine::mesh::{Dialer, MeshAcceptor};
+use cheops_engine::replication::Replication;
 use cheops_model::{ServiceName, SiteName};
 use tokio::net::TcpListener;
 use tokio::sync::watch;
@@ -25,6 +26,7 @@ use crate::home::Homes;
 use crate::listen;
 use crate::metrics::{Metrics, ServiceCounters};
 use crate::peer::Peers;
+use crate::replicate::Replicas;
 use crate::scope::Decider;
 use crate::sweep::Sweep;
 
@@ -63,6 +65,8 @@ pub struct Links {
     pub dialer: Dialer,
     /// From other agents.
     pub acceptor: MeshAcceptor,
+    /// Resources on several sites.
+    pub replication: Replication,
 }
 
 /// Bound sockets, one of each per thread.
@@ -175,8 +179,9 @@ impl Seed {
         let service = |(place, config): (usize, &ServiceConfig)| {
             Rc::new(Service::new(
                 config,
-                &self.config.rules,
+                &self.config,
                 &self.homes,
+                self.links.replication.clone(),
                 self.metrics.of(place, self.index),
             ))
         };
@@ -188,6 +193,7 @@ impl Seed {
             homes: self.homes.clone(),
             peers: Peers::new(self.links.dialer),
             acceptor: self.links.acceptor,
+            replication: self.links.replication.clone(),
             services: self
                 .config
                 .services
@@ -243,6 +249,7 @@ pub(crate) struct Worker {
     pub(crate) homes: Vec<Arc<Homes>>,
     pub(crate) peers: Peers,
     pub(crate) acceptor: MeshAcceptor,
+    pub(crate) replication: Replication,
     pub(crate) sweep: Sweep,
     pub(crate) stop: watch::Receiver<bool>,
     services: Vec<Rc<Service>>,
@@ -301,6 +308,8 @@ pub(crate) struct Service {
     pub(crate) carriers_in: Vec<Carrier>,
     /// Where this service's values are good.
     pub(crate) homes: Option<Arc<Homes>>,
+    /// Its resources that live on several sites.
+    pub(crate) replicas: Replicas,
 }
 
 /// The part of a service's configuration that requests look at.
@@ -315,8 +324,9 @@ pub(crate) struct Settings {
 impl Service {
     fn new(
         config: &ServiceConfig,
-        rules: &[Rule],
+        all: &ProxyConfig,
         homes: &[Arc<Homes>],
+        engine: Replication,
         counters: Arc<ServiceCounters>,
     ) -> Service {
         let concerns = |rule: &&Rule| {
@@ -337,9 +347,15 @@ impl Service {
             decider: Decider::new(config.name.clone()),
             counters,
             tls: config.tls.clone().map(TlsAcceptor::from),
-            rules: rules.iter().filter(concerns).cloned().collect(),
+            rules: all.rules.iter().filter(concerns).cloned().collect(),
             carriers_in: config.carriers_in.clone(),
             homes: homes.iter().find(|h| h.service == config.name).cloned(),
+            replicas: Replicas {
+                engine,
+                api: config.api.clone(),
+                service: config.name.clone(),
+                here: all.here.clone(),
+            },
         }
     }
 }

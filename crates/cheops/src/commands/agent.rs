@@ -8,9 +8,11 @@ use std::time::Duration;
 
 use anyhow::{Context, anyhow, bail};
 use cheops_control::server::{self, Sources};
+use cheops_core::eventual::Tuning;
 use cheops_engine::identity::Identity;
 use cheops_engine::mesh::{Announcement, Mesh, MeshConfig, ServiceAnnouncement, new_incarnation};
 use cheops_engine::registry::{Addresses, Endpoints, Health, Names, follow};
+use cheops_engine::replication::{ReplicatedService, Replication, ReplicationConfig};
 use cheops_engine::{LocalService, follow_picture};
 use cheops_proxy::{Links, Proxy, ProxyConfig, ServiceConfig, Sockets};
 use tokio::io::AsyncReadExt;
@@ -74,16 +76,28 @@ async fn serve(config: Config, identity: Identity, watch_stdin: bool) -> anyhow:
         signal(SignalKind::interrupt())?,
     );
 
+    let secret = identity.secret().clone();
     let mesh = Mesh::start(mesh_config(&config, identity))?;
     let picture = follow_picture(mesh.view(), config.services.iter().map(local).collect());
     let (stop, stopping) = watch::channel(false);
+    let (site, data_dir) = (config.site.clone(), config.data.clone());
+    let proxy_config = proxy_config(config).await;
+    let replication = Replication::start(ReplicationConfig {
+        here: site.clone(),
+        data_dir,
+        secret,
+        services: proxy_config.services.iter().map(replicated).collect(),
+        dialer: mesh.dialer(),
+        pictures: picture.clone(),
+        tuning: Tuning::default(),
+    })
+    .context("key `data`")?;
     let links = Links {
         picture: picture.clone(),
         dialer: mesh.dialer(),
         acceptor: mesh.acceptor(),
+        replication: replication.clone(),
     };
-    let site = config.site.clone();
-    let proxy_config = proxy_config(config).await;
     let proxy = Proxy::start(proxy_config, sockets, links, stopping.clone())?;
 
     let metrics = proxy.metrics();
@@ -106,7 +120,11 @@ async fn serve(config: Config, identity: Identity, watch_stdin: bool) -> anyhow:
     tracing::info!("stopping");
     stop.send_replace(true);
     let ended = async {
-        let _ = tokio::task::spawn_blocking(|| proxy.join()).await;
+        let _ = tokio::task::spawn_blocking(move || {
+            proxy.join();
+            replication.stop();
+        })
+        .await;
         mesh.stop().await;
         let _ = admin.await;
     };
@@ -204,6 +222,7 @@ async fn proxy_config(config: Config) -> ProxyConfig {
             deadline: service.deadline,
             no_room: service.no_room,
             home: service.home,
+            api: service.api,
         });
     }
     look_first(&services).await;
@@ -213,6 +232,15 @@ async fn proxy_config(config: Config) -> ProxyConfig {
         rules: config.rules,
         threads: config.threads,
         access_log: config.access_log,
+    }
+}
+
+fn replicated(service: &ServiceConfig) -> ReplicatedService {
+    ReplicatedService {
+        name: service.name.to_string(),
+        api: service.api.clone(),
+        endpoints: service.endpoints.clone(),
+        deadline: service.deadline,
     }
 }
 

@@ -10,6 +10,7 @@ use cheops_engine::identity::listener_tls;
 use cheops_model::duration::parse_duration;
 use cheops_model::{Guarantee, Home, ServiceName};
 use cheops_proxy::{Carrier, HomeRules, Naming};
+use cheops_rest::Api;
 use http::{HeaderName, Method, StatusCode, Uri};
 
 use super::raw::{OneOrMore, RawDefault, RawHome, RawService};
@@ -30,6 +31,7 @@ pub(crate) struct ServiceSettings {
     pub(crate) health: Option<String>,
     pub(crate) version: Option<String>,
     pub(crate) home: Option<HomeRules>,
+    pub(crate) api: Arc<Api>,
 }
 
 /// Where the service itself is.
@@ -46,6 +48,7 @@ pub(super) fn check(name: &str, raw: RawService) -> anyhow::Result<ServiceSettin
     let key = |part: &str| format!("key `service.{name}.{part}`");
     let service = |name: &str| ServiceName::new(name).with_context(|| format!("{name:?}"));
     let profile = profile::load(&raw.profile).with_context(|| key("profile"))?;
+    let api = Api::compile(&profile).with_context(|| key("profile"))?;
     let propagate = raw.propagate.unwrap_or(profile.propagate);
     let carriers: Result<Vec<Carrier>, _> = propagate.iter().map(|text| text.parse()).collect();
     let no_room: Result<Vec<_>, _> = profile
@@ -86,6 +89,7 @@ pub(super) fn check(name: &str, raw: RawService) -> anyhow::Result<ServiceSettin
         health: raw.health,
         version: raw.version,
         home: home.with_context(|| key("home"))?,
+        api: Arc::new(api),
     })
 }
 
