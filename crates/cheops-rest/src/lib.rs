@@ -18,10 +18,17 @@ mod doubt;
 mod error;
 mod fields;
 mod id;
+mod json;
 pub mod limits;
 mod media;
 mod merge;
+mod names;
+mod pattern;
 mod rewrite;
+mod rules;
+mod splice;
+mod url;
+mod visit;
 
 pub use answer::{Class, Ready};
 pub use api::Api;

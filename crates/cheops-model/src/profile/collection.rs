@@ -15,6 +15,9 @@ pub struct Collection {
     pub id: Option<Vec<String>>,
     /// The header of a create's answer that names the new id, before anything in the body.
     pub id_header: Option<String>,
+    /// The one member of bodies that holds the resource, `server` for `{"server": {…}}`; `""` if there is
+    /// none; guessed if left out.
+    pub wrap: Option<String>,
     /// The member of an answer that holds the list; guessed if left out.
     pub list: Option<String>,
     /// Members of a list's answer that count the items.
@@ -44,9 +47,6 @@ pub struct Collection {
     /// Members a client may write only while creating. Settle leaves them as they are.
     #[serde(default)]
     pub fixed: Vec<String>,
-    /// Query keys that are remembered with a create and given again when it is repeated.
-    #[serde(default)]
-    pub keep_query: Vec<String>,
 }
 
 /// The call that makes a resource.
