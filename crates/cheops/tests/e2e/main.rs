@@ -12,6 +12,7 @@ mod headers;
 mod memory;
 mod otherwise;
 mod problems;
+mod replicas;
 mod restarts;
 mod scope_cli;
 mod scope_world;

@@ -99,6 +99,7 @@ impl Mesh {
         };
         let mut image_config = image::Config::new(name.clone());
         image_config.kept_bytes_max = setup.kept_bytes_max;
+        image_config.ids = setup.ids;
         let mut compute_config =
             compute::Config::new(name, format!("http://{image}").parse().unwrap());
         compute_config.passed_on = vec![setup.passed_on.parse().unwrap()];
