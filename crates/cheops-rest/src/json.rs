@@ -136,6 +136,14 @@ fn is_number(word: &str) -> bool {
     !whole.is_empty() && (whole == "0" || !whole.starts_with('0')) && rest.is_empty()
 }
 
+/// Integers are compared as they are written: they may be longer than a float can tell apart.
+fn same_number(a: &str, b: &str) -> bool {
+    let inexact = |word: &str| word.contains(['.', 'e', 'E']);
+    (inexact(a) || inexact(b))
+        && a.parse::<f64>()
+            .is_ok_and(|a| b.parse::<f64>().is_ok_and(|b| a.to_bits() == b.to_bits()))
+}
+
 fn digits(text: &str) -> (&str, &str) {
     let end = text.bytes().position(|byte| !byte.is_ascii_digit());
     text.split_at(end.unwrap_or(text.len()))
@@ -287,11 +295,10 @@ impl<'a> Node<'a> {
         Some(node)
     }
 
-    /// Equal as values: blanks, the order of members and escapes do not count, and numbers are compared
-    /// as they are written.
+    /// Equal as values: blanks, the order of members, escapes and the ways to write a number do not count.
     pub(crate) fn same(&self, other: &Node<'_>) -> bool {
         match (&self.of, &other.of) {
-            (Of::Word, Of::Word) => self.raw == other.raw,
+            (Of::Word, Of::Word) => self.raw == other.raw || same_number(self.raw, other.raw),
             (Of::Text(a), Of::Text(b)) => decode(a) == decode(b),
             (Of::List(a), Of::List(b)) => {
                 a.len() == b.len() && a.iter().zip(b).all(|(a, b)| a.same(b))
@@ -495,7 +502,8 @@ mod tests {
             "{ \"b\" : [\"A\"], \"a\": 1}"
         ));
         assert!(!same("{\"a\":1}", "{\"a\":1,\"b\":2}"));
-        assert!(!same("1", "1.0"));
+        assert!(same("1", "1.0") && same("1e2", "100.0"));
+        assert!(!same("9007199254740993", "9007199254740992"));
         assert!(!same("[1,2]", "[2,1]"));
     }
 }

@@ -20,13 +20,17 @@ mod fields;
 mod id;
 mod json;
 pub mod limits;
+mod listing;
+mod mark;
 mod media;
 mod merge;
 mod names;
+mod patch;
 mod pattern;
 mod rewrite;
 mod rules;
 mod splice;
+mod tree;
 mod url;
 mod visit;
 

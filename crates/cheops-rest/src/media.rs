@@ -20,3 +20,9 @@ pub(crate) fn is_json_patch(media: &str) -> bool {
     essence.eq_ignore_ascii_case("application/json-patch+json")
         || (is_json(essence) && essence.to_ascii_lowercase().ends_with("-json-patch"))
 }
+
+/// True for a merge patch (RFC 7396).
+pub(crate) fn is_merge_patch(media: &str) -> bool {
+    let essence = media.split(';').next().unwrap_or_default().trim();
+    essence.eq_ignore_ascii_case("application/merge-patch+json")
+}
