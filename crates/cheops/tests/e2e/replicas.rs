@@ -28,7 +28,7 @@ async fn at(mesh: &Mesh, site: usize, method: &str, path: &str, scope: &str, bod
 
 /// Makes an image on both sites; tells the id that clients see, as it stands in paths.
 async fn create(mesh: &Mesh, entry: usize, name: &str) -> (String, Answer) {
-    let made = at(mesh, entry, "POST", "/images", BOTH, json!({ "name": name, "size": 7 })).await;
+    let made = at(mesh, entry, "POST", "/images", BOTH, json!({ "name": name, "min_disk": 7 })).await;
     assert_eq!(made.status, 201, "{made:?}");
     (in_path(&made.json()["id"]), made)
 }

@@ -2,7 +2,7 @@
 
 use cheops_core::operation::{DoubtBy, Fields, Found};
 use cheops_core::{Operation, Outcome};
-use cheops_rest::{Body, Id, Side, Step};
+use cheops_rest::{Answer, Body, Id, Side, Step};
 use hyper::header;
 
 use super::super::LocalAnswer;
@@ -11,7 +11,7 @@ use super::super::index::Known;
 use super::super::limits::PROBE_BYTES_MAX;
 use super::super::wire::Asked;
 use super::create::mark_of;
-use super::{Caller, Desk, With, request};
+use super::{Caller, Desk, With, pairs, request};
 
 impl Caller {
     /// A resource of this site as its service shows it, in the ids that clients see.
@@ -96,7 +96,12 @@ impl Desk<'_> {
             let body = self.in_meta_ids(&heard, &asked);
             let index = &self.inner.index;
             let mapped = |id: &str| index.find(&self.service.name, id).is_some();
-            match search.read(api, &body, mapped) {
+            let headers = pairs(&heard.headers);
+            let answer = Answer {
+                headers: &headers,
+                body: &body,
+            };
+            match search.read(api, &answer, mapped) {
                 Step::Ask(more) => next = more,
                 Step::Done(cheops_rest::Found::Ours(local)) => {
                     return Outcome::Found(Found::Ours(local));

@@ -185,7 +185,7 @@ impl Mesh {
         let body = json!({ "name": name }).to_string();
         let made = ask(service, "POST", "/images", &[], body.as_bytes()).await;
         assert_eq!(made.status, 201);
-        let id = made.json()["id"].as_str().unwrap().to_owned();
+        let id = made.json()["id"].to_string().replace('"', "");
         let path = format!("/images/{id}/file");
         assert_eq!(ask(service, "PUT", &path, &[], content).await.status, 204);
         id
