@@ -14,23 +14,28 @@ use hyper::body::Incoming;
 use crate::body::{Answer, Body};
 use crate::carrier::{self, Carrier};
 use crate::correlation::Trail;
+use crate::doorway::Doorway;
+use crate::guard::Asker;
 use crate::headers;
 use crate::here::Call;
 use crate::home::{Homes, Sent};
+use crate::host;
 use crate::limits;
 use crate::own;
 use crate::problem::Problem;
 use crate::pulse::{Patience, Pulse};
 use crate::route::Journey;
 use crate::scope::{Decision, Route};
+use crate::service::Service;
 use crate::sweep::Idle;
+use crate::tunnel;
 use crate::upgrade::Wish;
-use crate::worker::{Service, Worker};
+use crate::worker::Worker;
 
-/// A client's connection to a service's listener.
+/// A client's connection to a listener.
 pub(crate) struct Connection {
     pub(crate) worker: Rc<Worker>,
-    pub(crate) service: Rc<Service>,
+    pub(crate) doorway: Rc<Doorway>,
     /// `for=192.0.2.7`, the same for all its requests.
     pub(crate) forwarded: HeaderValue,
     pub(crate) idle: Rc<Idle>,
@@ -42,18 +47,22 @@ pub(crate) async fn serve(
     request: Request<Incoming>,
 ) -> Result<Response<Answer>, Infallible> {
     let started = Instant::now();
-    let Connection {
-        worker, service, ..
-    } = &*connection;
+    let worker = &connection.worker;
     let open = connection.idle.begin();
-    let logged = worker.access_log.then(|| AccessLine::of(&request));
-    let mut response = match answer(&connection, request, started).await {
-        Ok(response) => response,
+    let logged = worker.access_log.get().then(|| AccessLine::of(&request));
+    let service = connection.doorway.choose(worker, &request);
+    let answered = match &service {
+        _ if request.method() == Method::CONNECT => tunnel::open(&connection, request),
+        Ok(service) => answer(&connection, service, request, started).await,
         Err(problem) => {
-            tracing::debug!(code = problem.code(), service = %service.config.name, "refused");
-            problem.into_response()
+            skip(worker, request.into_body()).await;
+            Err(problem.clone())
         }
     };
+    let mut response = answered.unwrap_or_else(|problem| {
+        tracing::debug!(code = problem.code(), "refused");
+        problem.into_response()
+    });
     let took_us = u64::try_from(started.elapsed().as_micros()).unwrap_or(u64::MAX);
     let success = response.status().is_success();
     let out = response.headers_mut();
@@ -62,7 +71,10 @@ pub(crate) async fn serve(
     }
     out.append(header::VIA, worker.stamps.via.clone());
     worker.stamps.timing(out, took_us);
-    service.counters.answered(response.status(), took_us);
+    let service = service.as_deref().ok();
+    if let Some(service) = service {
+        service.counters.answered(response.status(), took_us);
+    }
     if let Some(line) = logged {
         line.write(service, &response, took_us);
     }
@@ -71,18 +83,18 @@ pub(crate) async fn serve(
 
 async fn answer(
     connection: &Connection,
+    service: &Service,
     request: Request<Incoming>,
     started: Instant,
 ) -> Result<Response<Body>, Problem> {
-    let Connection {
-        worker, service, ..
-    } = connection;
+    let worker = &connection.worker;
     let (mut head, body) = request.into_parts();
     if head.uri.path().starts_with("/.cheops/") {
         return own::answer(worker, &head);
     }
     let wish = Wish::take(&mut head);
-    let scoped = match read_scope(worker, service, &mut head) {
+    let scoped = match host::check(&mut head).and_then(|()| read_scope(worker, service, &mut head))
+    {
         Ok(scoped) => scoped,
         Err(problem) => {
             skip(worker, body).await;
@@ -98,6 +110,7 @@ async fn answer(
         head,
         body: Body::Request(body, pulse.clone()),
         upgrade: wish.as_ref().map(Wish::protocol),
+        asker: Asker::Client,
     };
     let patience = Patience {
         pulse,
@@ -168,10 +181,6 @@ fn read_scope(
     service: &Service,
     head: &mut Parts,
 ) -> Result<Option<(Rc<Decision>, Trail)>, Problem> {
-    if head.method == Method::CONNECT {
-        let detail = "an agent forwards to registered services only, never to an address";
-        return Err(Problem::ForbiddenByPolicy(detail.to_owned()));
-    }
     let own = take_scope(service, &mut head.headers)?;
     scope_of(worker, service, head, own)
 }
@@ -271,11 +280,11 @@ impl AccessLine {
         }
     }
 
-    fn write(&self, service: &Service, response: &Response<Body>, took_us: u64) {
+    fn write(&self, service: Option<&Service>, response: &Response<Body>, took_us: u64) {
         let served_by = response.headers().get(headers::SERVED_BY);
         tracing::info!(
             target: "access",
-            service = %service.config.name,
+            service = service.map_or("-", |service| service.config.name.as_str()),
             method = %self.method,
             path = %self.path,
             status = response.status().as_u16(),

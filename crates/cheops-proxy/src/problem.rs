@@ -1,12 +1,15 @@
 //! Errors of the agent itself, as RFC 9457 problems. The only place here that chooses a status.
 
+use std::time::Duration;
+
 use bytes::Bytes;
-use cheops_model::SiteName;
+use cheops_model::{ServiceName, SiteName};
 use cheops_scope::ScopeError;
 use http::{HeaderValue, Response, StatusCode, header};
 use serde::Serialize;
 
 use crate::body::Body;
+use crate::guard::Refusal;
 use crate::headers;
 
 /// What went wrong; the words are part of the contract.
@@ -32,8 +35,23 @@ pub(crate) enum Problem {
     ForbiddenByPolicy(String),
     /// A plan that this version does not carry out.
     NotImplemented(String),
-    /// No such thing below `/.cheops`.
-    NotFound,
+    /// The request is not one of HTTP.
+    BadRequest(String),
+    /// Nothing here answers for it.
+    NotFound(String),
+    /// As many calls as may be are under way there; nothing happened.
+    Overloaded {
+        service: ServiceName,
+        site: SiteName,
+    },
+    /// The service there gave no answer lately; nothing happened.
+    CircuitOpen {
+        service: ServiceName,
+        site: SiteName,
+        left: Duration,
+    },
+    /// As many clients as may be are connected.
+    TooManyConnections,
 }
 
 #[derive(Serialize)]
@@ -56,19 +74,36 @@ struct ScopeMembers<'a> {
 }
 
 impl Problem {
+    /// A call that its bounds did not allow.
+    pub(crate) fn refused(refusal: Refusal, service: &ServiceName, site: &SiteName) -> Problem {
+        let (service, site) = (service.clone(), site.clone());
+        match refusal {
+            Refusal::Overloaded => Problem::Overloaded { service, site },
+            Refusal::Open(left) => Problem::CircuitOpen {
+                service,
+                site,
+                left,
+            },
+        }
+    }
+
     pub(crate) fn status(&self) -> StatusCode {
         match self {
-            Problem::Scope(_) | Problem::ServiceNotAtSite { .. } => StatusCode::BAD_REQUEST,
-            Problem::SiteUnreachable(_) | Problem::NoUsableSite(_) => {
-                StatusCode::SERVICE_UNAVAILABLE
+            Problem::Scope(_) | Problem::ServiceNotAtSite { .. } | Problem::BadRequest(_) => {
+                StatusCode::BAD_REQUEST
             }
+            Problem::SiteUnreachable(_)
+            | Problem::NoUsableSite(_)
+            | Problem::Overloaded { .. }
+            | Problem::CircuitOpen { .. }
+            | Problem::TooManyConnections => StatusCode::SERVICE_UNAVAILABLE,
             Problem::ServiceFailed { .. } => StatusCode::BAD_GATEWAY,
             Problem::OutcomeUnknown { .. } => StatusCode::GATEWAY_TIMEOUT,
             Problem::Loop(_) => StatusCode::LOOP_DETECTED,
             Problem::ScopeAmbiguous(_) => StatusCode::CONFLICT,
             Problem::ForbiddenByPolicy(_) => StatusCode::FORBIDDEN,
             Problem::NotImplemented(_) => StatusCode::NOT_IMPLEMENTED,
-            Problem::NotFound => StatusCode::NOT_FOUND,
+            Problem::NotFound(_) => StatusCode::NOT_FOUND,
         }
     }
 
@@ -84,7 +119,10 @@ impl Problem {
             Problem::ScopeAmbiguous(_) => "scope-ambiguous",
             Problem::ForbiddenByPolicy(_) => "forbidden-by-policy",
             Problem::NotImplemented(_) => "not-implemented",
-            Problem::NotFound => "not-found",
+            Problem::BadRequest(_) => "bad-request",
+            Problem::NotFound(_) => "not-found",
+            Problem::Overloaded { .. } | Problem::TooManyConnections => "overloaded",
+            Problem::CircuitOpen { .. } => "circuit-open",
         }
     }
 
@@ -105,7 +143,12 @@ impl Problem {
             Problem::ScopeAmbiguous(_) => "two scopes share one correlation value",
             Problem::ForbiddenByPolicy(_) => "this site does not allow it",
             Problem::NotImplemented(_) => "not built yet",
-            Problem::NotFound => "no such page",
+            Problem::BadRequest(_) => "not a request that can be passed on",
+            Problem::NotFound(_) => "nothing here answers for it",
+            Problem::Overloaded { .. } | Problem::TooManyConnections => {
+                "too much at once; nothing happened"
+            }
+            Problem::CircuitOpen { .. } => "the service gave no answer lately; nothing happened",
         }
     }
 
@@ -131,8 +174,30 @@ impl Problem {
             Problem::Loop(detail)
             | Problem::ScopeAmbiguous(detail)
             | Problem::ForbiddenByPolicy(detail)
+            | Problem::BadRequest(detail)
+            | Problem::NotFound(detail)
             | Problem::NotImplemented(detail) => detail.clone(),
-            Problem::NotFound => "see /.cheops/v1/sites".to_owned(),
+            Problem::Overloaded { service, site } => {
+                format!("{service} of {site} has as many calls under way as may be; try again")
+            }
+            Problem::CircuitOpen { service, site, .. } => {
+                format!(
+                    "{service} of {site} gave no answer to the last calls; it is tried again soon"
+                )
+            }
+            Problem::TooManyConnections => "too many clients are connected".to_owned(),
+        }
+    }
+
+    /// In whole seconds, as HTTP wants it.
+    fn retry_after(&self) -> HeaderValue {
+        match self {
+            Problem::CircuitOpen { left, .. } => {
+                let seconds = left.as_secs() + u64::from(left.subsec_nanos() > 0);
+                HeaderValue::from(seconds.max(1))
+            }
+            Problem::Overloaded { .. } | Problem::TooManyConnections => HeaderValue::from(1),
+            _ => HeaderValue::from(2),
         }
     }
 
@@ -141,6 +206,8 @@ impl Problem {
             Problem::SiteUnreachable(site)
             | Problem::ServiceNotAtSite { site, .. }
             | Problem::ServiceFailed { site, .. }
+            | Problem::Overloaded { site, .. }
+            | Problem::CircuitOpen { site, .. }
             | Problem::OutcomeUnknown { site, .. } => vec![site.as_str()],
             Problem::NoUsableSite(sites) => sites.iter().map(SiteName::as_str).collect(),
             Problem::Scope(_)
@@ -148,7 +215,9 @@ impl Problem {
             | Problem::ScopeAmbiguous(_)
             | Problem::ForbiddenByPolicy(_)
             | Problem::NotImplemented(_)
-            | Problem::NotFound => Vec::new(),
+            | Problem::BadRequest(_)
+            | Problem::TooManyConnections
+            | Problem::NotFound(_) => Vec::new(),
         }
     }
 
@@ -180,7 +249,7 @@ impl Problem {
             HeaderValue::from_static("application/problem+json"),
         );
         if self.status() == StatusCode::SERVICE_UNAVAILABLE {
-            out.insert(header::RETRY_AFTER, HeaderValue::from_static("2"));
+            out.insert(header::RETRY_AFTER, self.retry_after());
         }
         if self.nothing_happened() {
             out.insert(headers::NOTHING_HAPPENED, HeaderValue::from_static("1"));
