@@ -7,7 +7,7 @@ use std::time::Instant;
 use cheops_model::SiteName;
 use cheops_scope::{ErrorKind, ScopeError, Span};
 use http::request::Parts;
-use http::{HeaderMap, HeaderValue, Method, Request, Response, header};
+use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode, Version, header};
 use http_body_util::BodyExt;
 use hyper::body::Incoming;
 
@@ -20,6 +20,7 @@ use crate::headers;
 use crate::here::Call;
 use crate::home::{Homes, Sent};
 use crate::host;
+use crate::intake::Refused;
 use crate::limits;
 use crate::own;
 use crate::problem::Problem;
@@ -39,6 +40,8 @@ pub(crate) struct Connection {
     /// `for=192.0.2.7`, the same for all its requests.
     pub(crate) forwarded: HeaderValue,
     pub(crate) idle: Rc<Idle>,
+    /// Whether what it said could be read two ways.
+    pub(crate) refused: Refused,
 }
 
 /// Answers one request of a client.
@@ -51,18 +54,33 @@ pub(crate) async fn serve(
     let open = connection.idle.begin();
     let logged = worker.access_log.get().then(|| AccessLine::of(&request));
     let service = connection.doorway.choose(worker, &request);
+    let tunnel = request.method() == Method::CONNECT;
+    let http1 = request.version() < Version::HTTP_2;
+    let may_leave = tunnel || request.headers().contains_key(header::UPGRADE);
     let answered = match &service {
-        _ if request.method() == Method::CONNECT => tunnel::open(&connection, request),
+        _ if tunnel => tunnel::open(&connection, request),
         Ok(service) => answer(&connection, service, request, started).await,
         Err(problem) => {
             skip(worker, request.into_body()).await;
             Err(problem.clone())
         }
     };
+    let mut bad = false;
     let mut response = answered.unwrap_or_else(|problem| {
+        let problem = blame(&connection, problem);
         tracing::debug!(code = problem.code(), "refused");
+        bad = matches!(problem, Problem::BadRequest(_));
         problem.into_response()
     });
+    let left = match tunnel {
+        true => response.status().is_success(),
+        false => response.status() == StatusCode::SWITCHING_PROTOCOLS,
+    };
+    if http1 && (bad || (may_leave && !left)) {
+        // What follows on this connection cannot be trusted, or is no longer read strictly.
+        let close = HeaderValue::from_static("close");
+        response.headers_mut().insert(header::CONNECTION, close);
+    }
     let took_us = u64::try_from(started.elapsed().as_micros()).unwrap_or(u64::MAX);
     let success = response.status().is_success();
     let out = response.headers_mut();
@@ -79,6 +97,18 @@ pub(crate) async fn serve(
         line.write(service, &response, took_us);
     }
     Ok(response.map(|body| Answer { body, _open: open }))
+}
+
+/// A service that got half a body is not to blame if the client's bytes were refused.
+fn blame(connection: &Connection, problem: Problem) -> Problem {
+    match problem {
+        Problem::ServiceFailed { .. } | Problem::OutcomeUnknown { .. }
+            if connection.refused.get() =>
+        {
+            Problem::BadRequest("its body is not framed as HTTP wants it".to_owned())
+        }
+        problem => problem,
+    }
 }
 
 async fn answer(

@@ -14,11 +14,13 @@ use hyper::service::service_fn;
 use hyper::upgrade::Upgraded;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use socket2::{Domain, Protocol, Socket, Type};
+use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream};
 use tokio_rustls::TlsAcceptor;
 
 use crate::doorway::Doorway;
 use crate::entry::{self, Connection};
+use crate::intake::{Intake, Refused};
 use crate::limits;
 use crate::mesh;
 use crate::pulse::{Patience, Pulse};
@@ -92,6 +94,7 @@ pub(crate) async fn clients(worker: Rc<Worker>, doorway: Rc<Doorway>, listener: 
             doorway: doorway.clone(),
             forwarded: forwarded.expect("an address fits a header"),
             idle: Idle::new(worker.client_idle.get()),
+            refused: Refused::default(),
         });
         tokio::task::spawn_local(async move {
             let _seat = seat;
@@ -161,14 +164,14 @@ async fn serve_client(connection: Rc<Connection>, stream: TcpStream, tls: Option
         None => {
             let told = worker.sweep.within(&first_bytes, speaks_http2(&stream));
             if let Some(Ok(http2)) = told.await {
-                speak(connection, TokioIo::new(stream), http2).await;
+                speak(connection, stream, http2).await;
             }
         }
         Some(tls) => {
             let secured = worker.sweep.within(&first_bytes, tls.accept(stream)).await;
             if let Some(Ok(stream)) = secured {
                 let http2 = stream.get_ref().1.alpn_protocol() == Some(b"h2");
-                speak(connection, TokioIo::new(stream), http2).await;
+                speak(connection, stream, http2).await;
             }
         }
     }
@@ -178,7 +181,7 @@ async fn serve_client(connection: Rc<Connection>, stream: TcpStream, tls: Option
 pub(crate) async fn serve_tunnel(connection: Rc<Connection>, tunnel: Upgraded) {
     let worker = connection.worker.clone();
     match connection.doorway.tls() {
-        None => speak(connection, tunnel, false).await,
+        None => speak(connection, TokioIo::new(tunnel), false).await,
         Some(tls) => {
             let first_bytes = first_bytes(&connection);
             let secured = worker
@@ -187,7 +190,7 @@ pub(crate) async fn serve_tunnel(connection: Rc<Connection>, tunnel: Upgraded) {
                 .await;
             if let Some(Ok(stream)) = secured {
                 let http2 = stream.get_ref().1.alpn_protocol() == Some(b"h2");
-                speak(connection, TokioIo::new(stream), http2).await;
+                speak(connection, stream, http2).await;
             }
         }
     }
@@ -202,40 +205,39 @@ fn first_bytes(connection: &Connection) -> Patience {
 }
 
 /// HTTP with a client, until either ends it.
-async fn speak<I>(connection: Rc<Connection>, io: I, http2: bool)
+async fn speak<S>(connection: Rc<Connection>, stream: S, http2: bool)
 where
-    I: hyper::rt::Read + hyper::rt::Write + Unpin + Send + 'static,
+    S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
     let worker = connection.worker.clone();
     let idle = Some(connection.idle.clone());
     let doorway = connection.doorway.clone();
+    let refused = connection.refused.clone();
     let _open = worker.opened();
     let answer = service_fn(move |request| entry::serve(connection.clone(), request));
+    let is_over = || doorway.is_closed();
     if http2 {
         let serving = http2::Builder::new(LocalExecutor)
             .timer(TokioTimer::new())
             .max_concurrent_streams(limits::CLIENT_STREAMS_MAX)
             .max_header_list_size(limits::HEAD_BYTES_MAX as u32)
-            .serve_connection(io, answer);
-        let ended = worker.sweep.keep(
-            serving,
-            idle,
-            || doorway.is_closed(),
-            |serving| serving.graceful_shutdown(),
-        );
+            .serve_connection(TokioIo::new(stream), answer);
+        let sweep = &worker.sweep;
+        let ended = sweep.keep(serving, idle, is_over, |serving| {
+            serving.graceful_shutdown()
+        });
         let _ = ended.await;
     } else {
         let serving = http1::Builder::new()
             .header_read_timeout(None)
             .max_buf_size(limits::HEAD_BYTES_MAX)
-            .serve_connection(io, answer)
+            .max_header_size(limits::HEAD_BYTES_MAX)
+            .serve_connection(TokioIo::new(Intake::new(stream, refused)), answer)
             .with_upgrades();
-        let ended = worker.sweep.keep(
-            serving,
-            idle,
-            || doorway.is_closed(),
-            |serving| serving.graceful_shutdown(),
-        );
+        let sweep = &worker.sweep;
+        let ended = sweep.keep(serving, idle, is_over, |serving| {
+            serving.graceful_shutdown()
+        });
         let _ = ended.await;
     }
 }

@@ -6,6 +6,7 @@
 mod common;
 
 mod admin;
+mod attacks;
 mod bodies;
 mod cuts;
 mod forward;
