@@ -110,18 +110,34 @@ impl Picture {
     }
 }
 
-/// Turns views of the mesh into pictures, until the mesh ends. Needs a tokio runtime.
+/// Turns views of the mesh, and this site's services as they are now, into pictures, until either
+/// ends. Needs a tokio runtime.
 pub fn follow_picture(
     mut views: watch::Receiver<Arc<View>>,
-    local: Vec<LocalService>,
+    mut local: watch::Receiver<Vec<LocalService>>,
 ) -> watch::Receiver<Arc<Picture>> {
-    let first = Picture::first(views.borrow_and_update().clone(), &local);
+    let view = views.borrow_and_update().clone();
+    let first = Picture::first(view, &local.borrow_and_update());
     let (sender, receiver) = watch::channel(Arc::new(first));
     tokio::spawn(async move {
-        while views.changed().await.is_ok() {
-            let view = views.borrow_and_update().clone();
-            let next = sender.borrow().next(view, &local);
-            sender.send_replace(Arc::new(next));
+        loop {
+            let next = tokio::select! {
+                changed = views.changed() => changed.map(|()| {
+                    let view = views.borrow_and_update().clone();
+                    sender.borrow().next(view, &local.borrow())
+                }),
+                changed = local.changed() => changed.map(|()| {
+                    let before = sender.borrow().clone();
+                    Picture {
+                        version: before.version + 1,
+                        ..Picture::first(before.view.clone(), &local.borrow_and_update())
+                    }
+                }),
+            };
+            match next {
+                Ok(next) => sender.send_replace(Arc::new(next)),
+                Err(_) => return,
+            };
         }
     });
     receiver

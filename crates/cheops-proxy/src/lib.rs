@@ -12,13 +12,19 @@
 mod backend;
 mod body;
 mod carrier;
+mod claim;
 mod config;
 mod correlation;
+mod doorway;
 mod entry;
 mod envelope;
+pub mod framing;
+mod guard;
 mod headers;
 mod here;
 mod home;
+mod host;
+mod intake;
 pub mod limits;
 mod listen;
 mod mesh;
@@ -26,18 +32,24 @@ mod metrics;
 mod own;
 mod peer;
 mod problem;
+mod proxy;
 mod pulse;
 mod replicate;
 mod route;
 mod scope;
+mod service;
 mod socket;
 mod sweep;
+mod tunnel;
 mod upgrade;
 mod worker;
 
 pub use carrier::{Carrier, CarrierFault};
-pub use config::{ProxyConfig, Rule, RuleMatch, ServiceConfig};
+pub use claim::{Claim, ClaimFault, HostClaim, PathClaim, same_claim};
+pub use config::{
+    Breaker, CallLimits, ClientLimits, Door, ListenerConfig, ProxyConfig, Rule, RuleMatch,
+    ServiceConfig,
+};
 pub use home::{HomeRules, Naming};
-pub use listen::bind;
 pub use metrics::Metrics;
-pub use worker::{Links, Proxy, ProxyError, Sockets};
+pub use proxy::{Links, Proxy, ProxyError, Sockets};

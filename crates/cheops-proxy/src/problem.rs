@@ -1,12 +1,15 @@
 //! Errors of the agent itself, as RFC 9457 problems. The only place here that chooses a status.
 
+use std::time::Duration;
+
 use bytes::Bytes;
-use cheops_model::SiteName;
+use cheops_model::{ServiceName, SiteName};
 use cheops_scope::ScopeError;
 use http::{HeaderValue, Response, StatusCode, header};
 use serde::Serialize;
 
 use crate::body::Body;
+use crate::guard::Refusal;
 use crate::headers;
 
 /// What went wrong; the words are part of the contract.
@@ -32,8 +35,6 @@ pub(crate) enum Problem {
     ForbiddenByPolicy(String),
     /// A plan that this version does not carry out.
     NotImplemented(String),
-    /// No such thing below `/.cheops`.
-    NotFound,
     /// An id of this mesh that this site has no record of.
     UnknownReplicant { id: String },
     /// It was deleted.
@@ -62,6 +63,23 @@ pub(crate) enum Problem {
     BadBody(String),
     /// The body is longer than is replicated.
     BodyTooLarge { bytes_max: usize },
+    /// The request is not one of HTTP.
+    BadRequest(String),
+    /// Nothing here answers for it.
+    NotFound(String),
+    /// As many calls as may be are under way there; nothing happened.
+    Overloaded {
+        service: ServiceName,
+        site: SiteName,
+    },
+    /// The service there gave no answer lately; nothing happened.
+    CircuitOpen {
+        service: ServiceName,
+        site: SiteName,
+        left: Duration,
+    },
+    /// As many clients as may be are connected.
+    TooManyConnections,
 }
 
 #[derive(Serialize)]
@@ -84,19 +102,36 @@ struct ScopeMembers<'a> {
 }
 
 impl Problem {
+    /// A call that its bounds did not allow.
+    pub(crate) fn refused(refusal: Refusal, service: &ServiceName, site: &SiteName) -> Problem {
+        let (service, site) = (service.clone(), site.clone());
+        match refusal {
+            Refusal::Overloaded => Problem::Overloaded { service, site },
+            Refusal::Open(left) => Problem::CircuitOpen {
+                service,
+                site,
+                left,
+            },
+        }
+    }
+
     pub(crate) fn status(&self) -> StatusCode {
         match self {
-            Problem::Scope(_) | Problem::ServiceNotAtSite { .. } => StatusCode::BAD_REQUEST,
-            Problem::SiteUnreachable(_) | Problem::NoUsableSite(_) => {
-                StatusCode::SERVICE_UNAVAILABLE
+            Problem::Scope(_) | Problem::ServiceNotAtSite { .. } | Problem::BadRequest(_) => {
+                StatusCode::BAD_REQUEST
             }
+            Problem::SiteUnreachable(_)
+            | Problem::NoUsableSite(_)
+            | Problem::Overloaded { .. }
+            | Problem::CircuitOpen { .. }
+            | Problem::TooManyConnections => StatusCode::SERVICE_UNAVAILABLE,
             Problem::ServiceFailed { .. } => StatusCode::BAD_GATEWAY,
             Problem::OutcomeUnknown { .. } => StatusCode::GATEWAY_TIMEOUT,
             Problem::Loop(_) => StatusCode::LOOP_DETECTED,
             Problem::ScopeAmbiguous(_) => StatusCode::CONFLICT,
             Problem::ForbiddenByPolicy(_) => StatusCode::FORBIDDEN,
             Problem::NotImplemented(_) => StatusCode::NOT_IMPLEMENTED,
-            Problem::NotFound | Problem::UnknownReplicant { .. } | Problem::Gone { .. } => {
+            Problem::NotFound(_) | Problem::UnknownReplicant { .. } | Problem::Gone { .. } => {
                 StatusCode::NOT_FOUND
             }
             Problem::ReplicaPending { .. } | Problem::NotLeader(_) | Problem::NotNow(_) => {
@@ -126,7 +161,6 @@ impl Problem {
             Problem::ScopeAmbiguous(_) => "scope-ambiguous",
             Problem::ForbiddenByPolicy(_) => "forbidden-by-policy",
             Problem::NotImplemented(_) => "not-implemented",
-            Problem::NotFound => "not-found",
             Problem::UnknownReplicant { .. } | Problem::Gone { .. } => "unknown-replicant",
             Problem::ReplicaPending { .. } => "replica-pending",
             Problem::NotLeader(_) => "not-leader",
@@ -138,6 +172,10 @@ impl Problem {
             Problem::PreconditionFailed => "precondition-failed",
             Problem::KeyReused => "key-reused",
             Problem::BadBody(_) => "bad-body",
+            Problem::BadRequest(_) => "bad-request",
+            Problem::NotFound(_) => "not-found",
+            Problem::Overloaded { .. } | Problem::TooManyConnections => "overloaded",
+            Problem::CircuitOpen { .. } => "circuit-open",
         }
     }
 
@@ -161,7 +199,6 @@ impl Problem {
             Problem::ScopeAmbiguous(_) => "two scopes share one correlation value",
             Problem::ForbiddenByPolicy(_) => "this site does not allow it",
             Problem::NotImplemented(_) => "not built yet",
-            Problem::NotFound => "no such page",
             Problem::UnknownReplicant { .. } => "this site has no record of it",
             Problem::Gone { .. } => "it was deleted",
             Problem::ReplicaPending { .. } => "it is not on this site yet",
@@ -176,6 +213,12 @@ impl Problem {
             Problem::KeyReused => "another request had this Idempotency-Key",
             Problem::BadBody(_) => "the body cannot be read",
             Problem::BodyTooLarge { .. } => "the body is too long to be replicated",
+            Problem::BadRequest(_) => "not a request that can be passed on",
+            Problem::NotFound(_) => "nothing here answers for it",
+            Problem::Overloaded { .. } | Problem::TooManyConnections => {
+                "too much at once; nothing happened"
+            }
+            Problem::CircuitOpen { .. } => "the service gave no answer lately; nothing happened",
         }
     }
 
@@ -201,8 +244,9 @@ impl Problem {
             Problem::Loop(detail)
             | Problem::ScopeAmbiguous(detail)
             | Problem::ForbiddenByPolicy(detail)
+            | Problem::BadRequest(detail)
+            | Problem::NotFound(detail)
             | Problem::NotImplemented(detail) => detail.clone(),
-            Problem::NotFound => "see /.cheops/v1/sites".to_owned(),
             Problem::UnknownReplicant { id } => {
                 format!(
                     "{id} is of this mesh and not on this site; name one of its sites in the scope"
@@ -232,6 +276,27 @@ impl Problem {
             Problem::BodyTooLarge { bytes_max } => {
                 format!("at most {bytes_max} bytes are kept in a log")
             }
+            Problem::Overloaded { service, site } => {
+                format!("{service} of {site} has as many calls under way as may be; try again")
+            }
+            Problem::CircuitOpen { service, site, .. } => {
+                format!(
+                    "{service} of {site} gave no answer to the last calls; it is tried again soon"
+                )
+            }
+            Problem::TooManyConnections => "too many clients are connected".to_owned(),
+        }
+    }
+
+    /// In whole seconds, as HTTP wants it.
+    fn retry_after(&self) -> HeaderValue {
+        match self {
+            Problem::CircuitOpen { left, .. } => {
+                let seconds = left.as_secs() + u64::from(left.subsec_nanos() > 0);
+                HeaderValue::from(seconds.max(1))
+            }
+            Problem::Overloaded { .. } | Problem::TooManyConnections => HeaderValue::from(1),
+            _ => HeaderValue::from(2),
         }
     }
 
@@ -240,6 +305,8 @@ impl Problem {
             Problem::SiteUnreachable(site)
             | Problem::ServiceNotAtSite { site, .. }
             | Problem::ServiceFailed { site, .. }
+            | Problem::Overloaded { site, .. }
+            | Problem::CircuitOpen { site, .. }
             | Problem::OutcomeUnknown { site, .. } => vec![site.as_str()],
             Problem::NotLeader(site) => vec![site.as_str()],
             Problem::NoUsableSite(sites) | Problem::ReplicaPending { sites, .. } => {
@@ -250,7 +317,6 @@ impl Problem {
             | Problem::ScopeAmbiguous(_)
             | Problem::ForbiddenByPolicy(_)
             | Problem::NotImplemented(_)
-            | Problem::NotFound
             | Problem::UnknownReplicant { .. }
             | Problem::Gone { .. }
             | Problem::NotNow(_)
@@ -262,7 +328,10 @@ impl Problem {
             | Problem::PreconditionFailed
             | Problem::KeyReused
             | Problem::BadBody(_)
-            | Problem::BodyTooLarge { .. } => Vec::new(),
+            | Problem::BodyTooLarge { .. }
+            | Problem::BadRequest(_)
+            | Problem::TooManyConnections
+            | Problem::NotFound(_) => Vec::new(),
         }
     }
 
@@ -294,7 +363,7 @@ impl Problem {
             HeaderValue::from_static("application/problem+json"),
         );
         if self.status() == StatusCode::SERVICE_UNAVAILABLE {
-            out.insert(header::RETRY_AFTER, HeaderValue::from_static("2"));
+            out.insert(header::RETRY_AFTER, self.retry_after());
         }
         if let Problem::OperationUnknown { operation } = &self {
             let url = crate::replicate::operation_url(operation);

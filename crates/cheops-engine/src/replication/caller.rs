@@ -7,7 +7,7 @@ mod run;
 
 use std::borrow::Cow;
 use std::collections::HashMap;
-use std::sync::Arc;
+use std::sync::{Arc, RwLock};
 
 use bytes::Bytes;
 use cheops_core::operation::{Fields, Refusal};
@@ -49,7 +49,8 @@ pub(super) struct Caller(Arc<Inner>);
 
 struct Inner {
     here: SiteName,
-    services: HashMap<String, Service>,
+    /// As configured now: a reload brings others.
+    services: RwLock<HashMap<String, Arc<Service>>>,
     index: Arc<Index>,
     key: MeshKey,
     runtime: Handle,
@@ -69,22 +70,24 @@ impl Caller {
         key: MeshKey,
         runtime: Handle,
     ) -> Caller {
-        let service = |service: ReplicatedService| {
-            let way = Way::new(service.endpoints, service.deadline);
-            let made = Service {
-                name: service.name.clone(),
-                api: service.api,
-                way,
-            };
-            (service.name, made)
-        };
         Caller(Arc::new(Inner {
             here,
-            services: services.into_iter().map(service).collect(),
+            services: RwLock::new(by_name(services)),
             index,
             key,
             runtime,
         }))
+    }
+
+    /// From now on these services are called; calls under way end where they began.
+    pub(super) fn set_services(&self, services: Vec<ReplicatedService>) {
+        let mut now = self.0.services.write().unwrap_or_else(|e| e.into_inner());
+        *now = by_name(services);
+    }
+
+    fn service(&self, name: &str) -> Option<Arc<Service>> {
+        let services = self.0.services.read().unwrap_or_else(|e| e.into_inner());
+        services.get(name).cloned()
     }
 
     /// Makes the call in its own time; its outcome comes to `door`.
@@ -102,13 +105,13 @@ impl Caller {
     }
 
     async fn run(&self, job: Job) -> Outcome {
-        let Some(service) = self.0.services.get(&job.service) else {
+        let Some(service) = self.service(&job.service) else {
             // Not configured here now: tried again, since it may be after the next start.
             return Outcome::NotSent;
         };
         let desk = Desk {
             inner: &self.0,
-            service,
+            service: &service,
             replicant: job.replicant,
             create: job.create,
             latest: job.latest,
@@ -126,6 +129,18 @@ impl Caller {
             Call::Probe { how, op, fields } => desk.probe(how, &op, &fields).await,
         }
     }
+}
+
+fn by_name(services: Vec<ReplicatedService>) -> HashMap<String, Arc<Service>> {
+    let service = |service: ReplicatedService| {
+        let made = Service {
+            name: service.name.clone(),
+            api: service.api,
+            way: Way::new(service.endpoints, service.deadline),
+        };
+        (service.name, Arc::new(made))
+    };
+    services.into_iter().map(service).collect()
 }
 
 /// One call being made.

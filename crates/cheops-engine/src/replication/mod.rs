@@ -238,6 +238,11 @@ impl Replication {
         self.0.caller.read(known, create).await
     }
 
+    /// From now on these are the services of this site.
+    pub fn set_services(&self, services: Vec<ReplicatedService>) {
+        self.0.caller.set_services(services);
+    }
+
     /// Ends the threads, after what they have begun to write is written.
     pub fn stop(&self) {
         for inbox in self.0.inboxes.iter() {

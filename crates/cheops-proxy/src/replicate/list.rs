@@ -90,6 +90,7 @@ async fn page(journey: &Journey<'_>, site: &SiteName, call: &Call, next: Option<
         head: call.head.clone(),
         body: Body::empty(),
         upgrade: None,
+        asker: call.asker,
     };
     if let Some(next) = next {
         let Ok(target) = PathAndQuery::try_from(next) else {

@@ -1,7 +1,5 @@
 //! Replication: `image: site1 & site2` makes one resource on both, and keeps it the same.
 
-use std::time::Duration;
-
 use cheops_samples::IdForm;
 use serde_json::{Value, json};
 
@@ -14,7 +12,14 @@ const BOTH: &str = "image: site1 & site2";
 const JSON: (&str, &str) = ("Content-Type", "application/json");
 
 /// Asks a site's agent.
-async fn at(mesh: &Mesh, site: usize, method: &str, path: &str, scope: &str, body: Value) -> Answer {
+async fn at(
+    mesh: &Mesh,
+    site: usize,
+    method: &str,
+    path: &str,
+    scope: &str,
+    body: Value,
+) -> Answer {
     let text = match body {
         Value::Null => String::new(),
         body => body.to_string(),
@@ -23,12 +28,27 @@ async fn at(mesh: &Mesh, site: usize, method: &str, path: &str, scope: &str, bod
     if !scope.is_empty() {
         headers.push(("X-Scope", scope));
     }
-    ask(mesh.site(site).image, method, path, &headers, text.as_bytes()).await
+    ask(
+        mesh.site(site).image,
+        method,
+        path,
+        &headers,
+        text.as_bytes(),
+    )
+    .await
 }
 
 /// Makes an image on both sites; tells the id that clients see, as it stands in paths.
 async fn create(mesh: &Mesh, entry: usize, name: &str) -> (String, Answer) {
-    let made = at(mesh, entry, "POST", "/images", BOTH, json!({ "name": name, "min_disk": 7 })).await;
+    let made = at(
+        mesh,
+        entry,
+        "POST",
+        "/images",
+        BOTH,
+        json!({ "name": name, "min_disk": 7 }),
+    )
+    .await;
     assert_eq!(made.status, 201, "{made:?}");
     (in_path(&made.json()["id"]), made)
 }
@@ -42,14 +62,22 @@ fn in_path(id: &Value) -> String {
 
 /// What the service of a site itself has, by name.
 async fn held(mesh: &Mesh, site: usize, name: &str) -> Vec<Value> {
-    let all = get(mesh.site(site).image_service, "/images?limit=1000", None).await.json();
+    let all = get(mesh.site(site).image_service, "/images?limit=1000", None)
+        .await
+        .json();
     let images = all["images"].as_array().unwrap().iter();
-    images.filter(|image| image["name"] == name).cloned().collect()
+    images
+        .filter(|image| image["name"] == name)
+        .cloned()
+        .collect()
 }
 
 async fn wait_held(mesh: &Mesh, site: usize, name: &str) -> Value {
     let what = format!("site{site} has {name}");
-    eventually(&what, || async { held(mesh, site, name).await.into_iter().next() }).await
+    eventually(&what, || async {
+        held(mesh, site, name).await.into_iter().next()
+    })
+    .await
 }
 
 #[tokio::test]
@@ -80,7 +108,10 @@ async fn check_workflow(ids: IdForm) {
     );
     assert_ne!(first["id"], second["id"]);
     assert_ne!(in_path(&first["id"]), meta);
-    assert!(held(&mesh, 3, "debian").await.is_empty(), "only where involved");
+    assert!(
+        held(&mesh, 3, "debian").await.is_empty(),
+        "only where involved"
+    );
 
     // Read, by meta-id everywhere and by local id where it is one.
     let path = format!("/images/{meta}");
@@ -92,20 +123,30 @@ async fn check_workflow(ids: IdForm) {
             assert_eq!(in_path(&read.json()["id"]), meta, "{path}");
             assert_eq!(read.served_by(), format!("site{site}"));
         }
-        let list = at(&mesh, site, "GET", "/images", "", Value::Null).await.json();
+        let list = at(&mesh, site, "GET", "/images", "", Value::Null)
+            .await
+            .json();
         let listed = list["images"].as_array().unwrap().iter();
         let listed: Vec<_> = listed.filter(|image| image["name"] == "debian").collect();
         assert_eq!(listed.len(), 1);
         assert_eq!(in_path(&listed[0]["id"]), meta);
     }
     let unknown = at(&mesh, 3, "GET", &path, "", Value::Null).await;
-    assert_eq!((unknown.status, unknown.problem().as_str()), (404, "unknown-replicant"));
+    assert_eq!(
+        (unknown.status, unknown.problem().as_str()),
+        (404, "unknown-replicant")
+    );
     let read = at(&mesh, 3, "GET", &path, "image: site2", Value::Null).await;
     assert_eq!((read.status, read.served_by()), (200, "site2"));
 
     // Update: at the leader, at the follower by its local id, from a site without it.
     let by_local = format!("/images/{}", in_path(&second["id"]));
-    let ways = [(1, &path, ""), (2, &by_local, ""), (3, &path, "image: site1"), (3, &path, BOTH)];
+    let ways = [
+        (1, &path, ""),
+        (2, &by_local, ""),
+        (3, &path, "image: site1"),
+        (3, &path, BOTH),
+    ];
     for (number, (site, path, scope)) in ways.into_iter().enumerate() {
         let change = json!({ "description": format!("version {number}") });
         let changed = at(&mesh, site, "PATCH", path, scope, change.clone()).await;
@@ -126,8 +167,14 @@ async fn check_workflow(ids: IdForm) {
     assert_eq!(gone.status, 204, "{gone:?}");
     for site in [1, 2] {
         let what = format!("site{site} has dropped it");
-        eventually(&what, || async { held(&mesh, site, "debian").await.is_empty().then_some(()) }).await;
+        eventually(&what, || async {
+            held(&mesh, site, "debian").await.is_empty().then_some(())
+        })
+        .await;
         let read = at(&mesh, site, "GET", &path, "", Value::Null).await;
-        assert_eq!((read.status, read.problem().as_str()), (404, "unknown-replicant"));
+        assert_eq!(
+            (read.status, read.problem().as_str()),
+            (404, "unknown-replicant")
+        );
     }
 }

@@ -20,10 +20,10 @@ impl Caller {
         known: &Known,
         create: &Asked,
     ) -> Option<LocalAnswer> {
-        let service = self.0.services.get(&*known.service)?;
+        let service = self.service(&known.service)?;
         let desk = Desk {
             inner: &self.0,
-            service,
+            service: &service,
             replicant: known.id,
             create: None,
             latest: None,
