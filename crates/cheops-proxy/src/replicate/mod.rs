@@ -88,6 +88,7 @@ pub(crate) async fn spread(
     spread: &Spread,
     call: Call,
 ) -> Result<Response<Body>, Problem> {
+    supported(&spread.guarantee)?;
     let replicas = &journey.service.replicas;
     let kind = {
         let target = target(&call);
@@ -95,10 +96,7 @@ pub(crate) async fn spread(
         Intent::of(&meaning, |item| replicas.find(item).is_some())
     };
     match kind {
-        Intent::Create => {
-            supported(&spread.guarantee)?;
-            write::create(journey, spread, call).await
-        }
+        Intent::Create => write::create(journey, spread, call).await,
         Intent::List => list::merged(journey, &spread.sites, call).await,
         Intent::Known => here(journey, call).await,
         Intent::Read => journey.to_first_of(&spread.sites, call).await,
