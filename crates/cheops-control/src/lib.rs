@@ -7,4 +7,5 @@
 pub mod client;
 mod guard;
 mod problem;
+mod replicas;
 pub mod server;

@@ -8,6 +8,8 @@ use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{any, get, post};
 use axum::{Json, Router, middleware};
+use cheops_engine::replication::Replication;
+use cheops_engine::replication::api::AskSite;
 use cheops_engine::{Picture, api};
 use cheops_scope::{Explanation, ScopeError, parse};
 use serde::{Deserialize, Serialize};
@@ -16,12 +18,17 @@ use tokio::sync::watch;
 
 use crate::guard;
 use crate::problem::Problem;
+use crate::replicas;
 
 /// What the server tells of.
 #[derive(Clone)]
 pub struct Sources {
     /// The world as it is.
     pub picture: watch::Receiver<Arc<Picture>>,
+    /// What this site has of other sites' resources.
+    pub replication: Replication,
+    /// Asks other sites.
+    pub ask: AskSite,
     /// The counters of the data plane, as Prometheus text.
     pub metrics: Arc<dyn Fn() -> String + Send + Sync>,
     /// The program's version.
@@ -31,6 +38,10 @@ pub struct Sources {
 impl Sources {
     fn picture(&self) -> Arc<Picture> {
         self.picture.borrow().clone()
+    }
+
+    pub(crate) fn here(&self) -> cheops_model::SiteName {
+        self.picture.borrow().here.clone()
     }
 }
 
@@ -53,12 +64,7 @@ fn router(sources: Sources) -> Router {
         .route("/v1/sites/{name}/{verb}", later("operating sites"))
         .route("/v1/rtt", get(rtt))
         .route("/v1/scope/explain", post(explain))
-        .route("/v1/resources", later("replication"))
-        .route("/v1/resources/{*rest}", later("replication"))
-        .route("/v1/operations", later("replication"))
-        .route("/v1/operations/{*rest}", later("replication"))
-        .route("/v1/conflicts", later("replication"))
-        .route("/v1/conflicts/{*rest}", later("replication"))
+        .merge(replicas::router())
         .route("/v1/events", later("events"))
         .route("/metrics", get(metrics))
         .fallback(missing)
@@ -83,11 +89,11 @@ async fn health(State(sources): State<Sources>) -> Json<Health> {
 }
 
 async fn sites(State(sources): State<Sources>) -> Json<api::Sites> {
-    Json(api::sites(&sources.picture()))
+    Json(sources.replication.sites(&sources.picture()).await)
 }
 
 async fn metrics(State(sources): State<Sources>) -> Response {
-    let text = (sources.metrics)();
+    let text = (sources.metrics)() + &sources.replication.metrics().await;
     ([(header::CONTENT_TYPE, "text/plain; version=0.0.4")], text).into_response()
 }
 

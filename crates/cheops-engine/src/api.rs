@@ -84,7 +84,7 @@ fn milliseconds(value: Duration) -> f64 {
     (value.as_secs_f64() * 1e6).round() / 1e3
 }
 
-fn rfc3339(time: SystemTime) -> Option<String> {
+pub(crate) fn rfc3339(time: SystemTime) -> Option<String> {
     let whole = OffsetDateTime::from(time).replace_nanosecond(0).ok()?;
     whole.format(&Rfc3339).ok()
 }

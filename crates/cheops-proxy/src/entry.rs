@@ -119,8 +119,8 @@ async fn answer(
 ) -> Result<Response<Body>, Problem> {
     let worker = &connection.worker;
     let (mut head, body) = request.into_parts();
-    if head.uri.path().starts_with("/.cheops/") {
-        return own::answer(worker, &head);
+    if head.uri.path().starts_with(own::ROOT) {
+        return own::answer(worker, &service.config.name, &head).await;
     }
     let wish = Wish::take(&mut head);
     let scoped = match host::check(&mut head).and_then(|()| read_scope(worker, service, &mut head))

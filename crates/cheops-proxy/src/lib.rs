@@ -34,6 +34,7 @@ mod peer;
 mod problem;
 mod proxy;
 mod pulse;
+mod question;
 mod replicate;
 mod route;
 mod scope;
@@ -53,3 +54,4 @@ pub use config::{
 pub use home::{HomeRules, Naming};
 pub use metrics::Metrics;
 pub use proxy::{Links, Proxy, ProxyError, Sockets};
+pub use question::ask_site;

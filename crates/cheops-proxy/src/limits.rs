@@ -81,3 +81,16 @@ pub const PEER_CONNECTION_WINDOW: u32 = 8 * 1024 * 1024;
 pub const PEER_PROBE_EVERY: Duration = Duration::from_secs(2);
 /// See [`PEER_PROBE_EVERY`].
 pub const PEER_PROBE_TIME_MAX: Duration = Duration::from_secs(5);
+
+/// How long another site is asked about an operation or a resource: a person waits for it.
+pub const QUESTION_TIME_MAX: Duration = Duration::from_secs(5);
+
+/// The answer to such a question. A longer one counts as none.
+pub const QUESTION_BYTES_MAX: usize = 16 << 20;
+
+/// Sites asked at once for what this one has no record of.
+pub const QUESTION_SITES_AT_ONCE: usize = 8;
+
+/// Clients of one thread whose question about an operation or a resource is being answered: each may
+/// look through all records and make as many calls as there are sites. Beyond: 503.
+pub const QUESTIONS_MAX: usize = 16;

@@ -3,7 +3,7 @@
 //! A connection is killed as soon as the link to its site is given up: whoever waits on it learns
 //! at once, and nobody waits on it afterwards.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
 use std::future::Future;
 use std::rc::Rc;
@@ -11,7 +11,7 @@ use std::time::Instant;
 
 use cheops_engine::Picture;
 use cheops_engine::mesh::Dialer;
-use cheops_model::{Mark, SiteName};
+use cheops_model::{Mark, ServiceName, SiteName};
 use foldhash::fast::RandomState;
 use http::uri::{Authority, PathAndQuery, Scheme};
 use http::{HeaderValue, Request, Response, Uri, Version, header};
@@ -29,13 +29,26 @@ use crate::headers;
 use crate::here::Call;
 use crate::limits;
 use crate::problem::Problem;
+use crate::question;
 use crate::route::Journey;
 use crate::upgrade::{self, Feed};
+use crate::worker::Worker;
 
 /// The connections of one thread to other sites, at most one each.
 pub(crate) struct Peers {
     dialer: Dialer,
     connections: RefCell<HashMap<SiteName, Rc<PeerConnection>, RandomState>>,
+    /// Clients whose question is being answered.
+    questions: Rc<Cell<usize>>,
+}
+
+/// One of those clients; over with the value.
+pub(crate) struct Turn(Rc<Cell<usize>>);
+
+impl Drop for Turn {
+    fn drop(&mut self) {
+        self.0.set(self.0.get() - 1);
+    }
 }
 
 /// A connection, perhaps still being made; whoever needs it meanwhile waits for the same one.
@@ -123,6 +136,21 @@ pub(crate) async fn send(
             })
         }
     }
+}
+
+/// Asks the agent of another site what it knows. None if it does not say.
+pub(crate) async fn question(
+    worker: &Worker,
+    site: &SiteName,
+    service: &ServiceName,
+    path: &str,
+) -> Option<Response<Incoming>> {
+    let mut request = Request::new(Body::empty());
+    *request.version_mut() = Version::HTTP_2;
+    *request.uri_mut() = mesh_uri(Some(path.parse().ok()?));
+    let envelope = question::envelope(&worker.here, site, service).to_header();
+    request.headers_mut().insert(headers::ENVELOPE, envelope);
+    worker.peers.send(site, request).await.ok()
 }
 
 /// Whether the other site's service answered, or its agent had to.
@@ -216,7 +244,7 @@ fn forwarded(journey: &Journey<'_>, site: &SiteName, call: Call) -> (Request<Bod
     (Request::from_parts(head, body), feed)
 }
 
-fn mesh_uri(path: Option<PathAndQuery>) -> Uri {
+pub(crate) fn mesh_uri(path: Option<PathAndQuery>) -> Uri {
     let mut parts = http::uri::Parts::default();
     parts.scheme = Some(Scheme::HTTPS);
     parts.authority = Some(Authority::from_static("cheops.mesh"));
@@ -229,7 +257,17 @@ impl Peers {
         Peers {
             dialer,
             connections: RefCell::default(),
+            questions: Rc::default(),
         }
+    }
+
+    /// None if as many as may be have asked.
+    pub(crate) fn take_turn(&self) -> Option<Turn> {
+        let taken = self.questions.get();
+        (taken < limits::QUESTIONS_MAX).then(|| {
+            self.questions.set(taken + 1);
+            Turn(self.questions.clone())
+        })
     }
 
     /// Ends the connections to sites whose link was given up.

@@ -7,6 +7,7 @@ mod apply;
 mod command;
 mod follow;
 mod gate;
+mod glance;
 mod log;
 mod make;
 mod message;
@@ -20,10 +21,12 @@ mod settle;
 mod shared;
 mod site;
 mod start;
+mod steps;
 mod submit;
 mod view;
 mod wake;
 
+pub use glance::Glance;
 pub use log::{Base, Body, Entry, Kept, Runs, Stage};
 pub use message::{Header, Message, ReplicaState, Result, Row};
 #[doc(hidden)]
@@ -31,4 +34,5 @@ pub use planted::Bug;
 pub use shared::Tuning;
 pub use site::{Event, Found as FoundRecords, Now, Quarantined, Repair, Site};
 pub use start::Birth;
-pub use view::{OperationView, ReplicantView};
+pub use steps::{OperationView, Progress, Step};
+pub use view::ReplicantView;

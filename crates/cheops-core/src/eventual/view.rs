@@ -46,15 +46,6 @@ pub struct ReplicantView {
     pub idle: bool,
 }
 
-/// One operation as this site knows it.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct OperationView {
-    /// At the gate or further.
-    pub stage: Stage,
-    /// None while it has no position.
-    pub index: Option<u64>,
-}
-
 impl Site {
     /// This site.
     pub fn name(&self) -> &SiteName {
@@ -128,27 +119,6 @@ impl Site {
             Some(Body::Run(op)) => Some(op),
             _ => replicant.record.create.as_ref(),
         }
-    }
-
-    /// One operation, while it is not folded.
-    pub fn operation(&self, replicant: ReplicantId, op: OperationId) -> Option<OperationView> {
-        let replicant = self.replicants.get(&replicant)?;
-        if let Some(gate) = replicant
-            .record
-            .gate
-            .as_ref()
-            .filter(|gate| gate.op.id == op)
-        {
-            return Some(OperationView {
-                stage: gate.stage.clone(),
-                index: None,
-            });
-        }
-        let kept = replicant.log.find(op)?;
-        Some(OperationView {
-            stage: kept.stage.clone(),
-            index: Some(kept.entry.index),
-        })
     }
 
     /// What this site has taken and nobody has ordered yet.

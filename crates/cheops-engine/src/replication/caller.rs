@@ -90,6 +90,11 @@ impl Caller {
         services.get(name).cloned()
     }
 
+    /// What has to be known of a service's API.
+    pub(super) fn api(&self, service: &str) -> Option<Arc<Api>> {
+        self.service(service).map(|service| service.api.clone())
+    }
+
     /// Makes the call in its own time; its outcome comes to `door`.
     pub(super) fn call(&self, job: Job, door: Inbox, (life, call): (u64, CallId)) {
         let caller = self.clone();
@@ -368,7 +373,7 @@ fn request(
     for (name, value) in &asked.headers {
         let passes = match with {
             With::All(api) => !api.is_precondition(name),
-            With::Rights => !is_of_content(name),
+            With::Rights => !wire::is_of_content(name),
         };
         let pair = HeaderName::try_from(name.as_str())
             .ok()
@@ -388,10 +393,6 @@ fn request(
         headers.remove(header::CONTENT_TYPE);
     }
     request.body(Full::new(Bytes::from(body))).ok()
-}
-
-fn is_of_content(name: &str) -> bool {
-    name.starts_with("content-") || name.starts_with("if-") || name == "accept" || name == "range"
 }
 
 /// Headers of an answer that mean something to whoever asked, at whatever site.

@@ -7,6 +7,7 @@
 //! agents, `caller` runs operations on the local service, `disk` and `seal` keep records encrypted.
 //! What a replica does next is not decided here but in cheops-core.
 
+pub mod api;
 mod caller;
 mod disk;
 mod http;
@@ -21,7 +22,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::thread::JoinHandle;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use cheops_core::eventual::Tuning;
 use cheops_core::{Answer, Event, MeshKey, OperationId, ReplicantId, Site, Submission};
@@ -99,6 +100,8 @@ pub enum ReplicationError {
 pub struct Replication(Arc<Inner>);
 
 struct Inner {
+    started: Instant,
+    counters: api::Counters,
     key: MeshKey,
     index: Arc<Index>,
     inboxes: Arc<[Inbox]>,
@@ -132,11 +135,13 @@ impl Replication {
             runtime.clone(),
         );
         let disk = Arc::new(disk);
+        let started = Instant::now();
         let peers = peers(&config.pictures.borrow(), opening);
         let (mut inboxes, mut threads) = (Vec::new(), Vec::new());
         for number in 0..SHARDS {
             let seed = Seed {
                 number,
+                started,
                 here: config.here.clone(),
                 key: key.clone(),
                 tuning: config.tuning.clone(),
@@ -154,6 +159,8 @@ impl Replication {
         let inboxes: Arc<[Inbox]> = inboxes.into();
         runtime.spawn(links::follow(config.pictures.clone(), inboxes.clone()));
         Ok(Replication(Arc::new(Inner {
+            started,
+            counters: api::Counters::default(),
             key,
             index,
             inboxes,
@@ -178,8 +185,12 @@ impl Replication {
         let (reply, answer) = oneshot::channel();
         let inbox = self.inbox(submission.op.replicant);
         let submission = Box::new(submission);
-        inbox.offer(Input::Submit { submission, reply })?;
-        answer.await.unwrap_or(Err(NotTaken::Stopped))
+        let answer = match inbox.offer(Input::Submit { submission, reply }) {
+            Ok(()) => answer.await.unwrap_or(Err(NotTaken::Stopped)),
+            Err(not_taken) => Err(not_taken),
+        };
+        self.0.counters.count(&answer);
+        answer
     }
 
     /// Asks for an operation not to happen.

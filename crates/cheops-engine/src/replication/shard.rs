@@ -83,6 +83,8 @@ impl Inbox {
 /// What a shard starts from.
 pub(super) struct Seed {
     pub(super) number: u8,
+    /// When the clock of the shards stood at 0.
+    pub(super) started: Instant,
     pub(super) here: SiteName,
     pub(super) key: MeshKey,
     pub(super) tuning: Tuning,
@@ -104,7 +106,7 @@ pub(super) fn start(seed: Seed) -> Result<(Inbox, std::thread::JoinHandle<()>), 
         waiting: waiting.clone(),
     };
     let mut shard = Shard {
-        started: Instant::now(),
+        started: seed.started,
         wake_ms: None,
         life: 0,
         clients: BTreeMap::new(),

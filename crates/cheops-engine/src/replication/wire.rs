@@ -25,6 +25,8 @@ pub struct Asked {
     pub kind: String,
     /// The scope it came with.
     pub scope: Option<String>,
+    /// When, in milliseconds since 1970, by the clock of the site where it entered.
+    pub created_ms: u64,
 }
 
 /// A service's answer.
@@ -44,6 +46,17 @@ impl Asked {
         let found = self.headers.iter().find(|(known, _)| known == name);
         found.map(|(_, value)| value.as_slice())
     }
+
+    /// The headers that say who asks, and nothing of the content.
+    pub(super) fn rights(&self) -> Vec<(String, Vec<u8>)> {
+        let of_asker = |(name, _): &&(String, Vec<u8>)| !is_of_content(name);
+        self.headers.iter().filter(of_asker).cloned().collect()
+    }
+}
+
+/// True for what describes a body, or asks for a part or a form of it.
+pub(super) fn is_of_content(name: &str) -> bool {
+    name.starts_with("content-") || name.starts_with("if-") || name == "accept" || name == "range"
 }
 
 /// Its bytes, with their version.
@@ -75,6 +88,7 @@ mod tests {
             collection: "/images".into(),
             kind: "images".into(),
             scope: Some("image: a & b".into()),
+            created_ms: 1_763_000_000_000,
         };
         let bytes = encode(&asked);
         assert_eq!(decode::<Asked>(&bytes).unwrap(), asked);

@@ -176,6 +176,7 @@ impl Draft<'_> {
             collection,
             kind,
             scope: self.scope.clone(),
+            created_ms: unix_ms(),
         })
     }
 
@@ -206,6 +207,11 @@ impl Draft<'_> {
         let keys = self.replicas.engine.key();
         Ok(keys.operation_of(&caller, service, &key))
     }
+}
+
+fn unix_ms() -> u64 {
+    let since = std::time::SystemTime::now().duration_since(std::time::SystemTime::UNIX_EPOCH);
+    since.map_or(0, |since| since.as_millis() as u64)
 }
 
 /// Headers that the applier of every site sends again. What frames the message, what is between

@@ -109,6 +109,8 @@ async fn serve(config: Config, identity: Identity, args: &AgentArgs) -> anyhow::
 
     let metrics = proxy.metrics();
     let sources = Sources {
+        replication: replication.clone(),
+        ask: cheops_proxy::ask_site(mesh.dialer(), picture.clone()),
         picture,
         metrics: Arc::new(move || metrics.render()),
         version: env!("CARGO_PKG_VERSION"),

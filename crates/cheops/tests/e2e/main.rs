@@ -17,6 +17,7 @@ mod otherwise;
 mod problems;
 mod reload;
 mod replicas;
+mod resources;
 mod restarts;
 mod scope_cli;
 mod scope_world;

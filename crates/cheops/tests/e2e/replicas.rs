@@ -8,11 +8,11 @@ use crate::common::eventually;
 use crate::common::mesh::Mesh;
 use crate::common::setup::Setup;
 
-const BOTH: &str = "image: site1 & site2";
+pub(crate) const BOTH: &str = "image: site1 & site2";
 const JSON: (&str, &str) = ("Content-Type", "application/json");
 
 /// Asks a site's agent.
-async fn at(
+pub(crate) async fn at(
     mesh: &Mesh,
     site: usize,
     method: &str,
@@ -39,7 +39,7 @@ async fn at(
 }
 
 /// Makes an image on both sites; tells the id that clients see, as it stands in paths.
-async fn create(mesh: &Mesh, entry: usize, name: &str) -> (String, Answer) {
+pub(crate) async fn create(mesh: &Mesh, entry: usize, name: &str) -> (String, Answer) {
     let made = at(
         mesh,
         entry,
@@ -53,7 +53,7 @@ async fn create(mesh: &Mesh, entry: usize, name: &str) -> (String, Answer) {
     (in_path(&made.json()["id"]), made)
 }
 
-fn in_path(id: &Value) -> String {
+pub(crate) fn in_path(id: &Value) -> String {
     match id.as_str() {
         Some(text) => text.to_owned(),
         None => id.to_string(),
@@ -61,7 +61,7 @@ fn in_path(id: &Value) -> String {
 }
 
 /// What the service of a site itself has, by name.
-async fn held(mesh: &Mesh, site: usize, name: &str) -> Vec<Value> {
+pub(crate) async fn held(mesh: &Mesh, site: usize, name: &str) -> Vec<Value> {
     let all = get(mesh.site(site).image_service, "/images?limit=1000", None)
         .await
         .json();
@@ -72,7 +72,7 @@ async fn held(mesh: &Mesh, site: usize, name: &str) -> Vec<Value> {
         .collect()
 }
 
-async fn wait_held(mesh: &Mesh, site: usize, name: &str) -> Value {
+pub(crate) async fn wait_held(mesh: &Mesh, site: usize, name: &str) -> Value {
     let what = format!("site{site} has {name}");
     eventually(&what, || async {
         held(mesh, site, name).await.into_iter().next()

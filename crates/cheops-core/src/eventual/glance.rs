@@ -1,0 +1,136 @@
+//! What can be told of a replicant without copying anything: for lists, sums and counters over all of them.
+
+use std::collections::BTreeMap;
+
+use cheops_model::SiteName;
+
+use super::log::Body;
+use super::message::Row;
+use super::replicant::{Mend, Recovery, Replicant};
+use super::site::Site;
+use crate::ids::{Epoch, ReplicantId};
+use crate::operation::{Form, Handover, Kind, Operation};
+
+/// One replicant, at a glance.
+#[derive(Clone, Copy)]
+pub struct Glance<'a> {
+    me: &'a SiteName,
+    replicant: &'a Replicant,
+}
+
+impl<'a> Glance<'a> {
+    /// Which.
+    pub fn id(&self) -> ReplicantId {
+        self.replicant.record.id
+    }
+
+    /// What for.
+    pub fn form(&self) -> Form {
+        self.replicant.record.form
+    }
+
+    /// Which API.
+    pub fn service(&self) -> &'a str {
+        &self.replicant.record.service
+    }
+
+    /// The id that clients see; none until the first service has made it.
+    pub fn meta(&self) -> Option<&'a str> {
+        self.replicant.record.meta.as_deref()
+    }
+
+    /// How it was made.
+    pub fn create(&self) -> Option<&'a Operation> {
+        self.replicant.record.create.as_ref()
+    }
+
+    /// Whom this site follows.
+    pub fn epoch(&self) -> &'a Epoch {
+        &self.replicant.record.epoch
+    }
+
+    /// Who takes over.
+    pub fn handover(&self) -> Handover {
+        self.replicant.record.handover
+    }
+
+    /// All replicas.
+    pub fn rows(&self) -> &'a BTreeMap<SiteName, Row> {
+        &self.replicant.record.rows
+    }
+
+    /// The newest position that this site knows of.
+    pub fn last(&self) -> u64 {
+        self.replicant.log.last()
+    }
+
+    /// True if this site orders it.
+    pub fn leads(&self) -> bool {
+        self.replicant.leads(self.me)
+    }
+
+    /// Requests that wait for this site's gate, the one that is asked about included.
+    pub fn at_gate(&self) -> usize {
+        self.replicant.pending.len() + usize::from(self.replicant.record.gate.is_some())
+    }
+
+    /// Entries that a follower is not known to have; none unless this site leads.
+    pub fn unsent_to(&self, site: &SiteName) -> Option<u64> {
+        let progress = self.replicant.progress.get(site);
+        let have = progress.and_then(|known| known.have).unwrap_or(0);
+        self.leads().then(|| self.last().saturating_sub(have))
+    }
+
+    /// True if clients have deleted it.
+    pub fn is_deleted(&self) -> bool {
+        let deletes = |body: &Body| matches!(body, Body::Run(op) if op.kind == Kind::Delete);
+        let mut entries = self.replicant.log.iter();
+        self.replicant.log.base.deleted || entries.any(|kept| deletes(&kept.entry.body))
+    }
+
+    /// True if somebody has to decide whether it still exists.
+    pub fn is_stranded(&self) -> bool {
+        self.replicant.record.recovery == Recovery::Stranded
+    }
+
+    /// True while this site's service is being called for it, or its gate is asked: nothing can be mended meanwhile.
+    pub fn is_busy(&self) -> bool {
+        self.replicant.call.is_some() || self.replicant.record.gate.is_some()
+    }
+
+    /// True if something was skipped on this site that nobody has settled since.
+    pub fn is_patched(&self) -> bool {
+        self.replicant.record.mend != Mend::Nothing
+    }
+
+    /// Conflicts nobody has resolved.
+    pub fn parked(&self) -> impl Iterator<Item = &'a Operation> + use<'a> {
+        let folded = self.replicant.log.base.parked.iter();
+        let logged = self.replicant.log.iter();
+        folded.chain(logged.filter_map(|kept| match &kept.entry.body {
+            Body::Park(op) => Some(op),
+            Body::Run(_) | Body::Void(_) => None,
+        }))
+    }
+}
+
+impl Site {
+    /// Every replicant of this site, at a glance.
+    pub fn glances(&self) -> impl Iterator<Item = Glance<'_>> {
+        let me = &self.shared.me;
+        let replicants = self.replicants.values();
+        replicants.map(move |replicant| Glance { me, replicant })
+    }
+
+    /// One replicant, at a glance.
+    pub fn glance(&self, id: ReplicantId) -> Option<Glance<'_>> {
+        let replicant = self.replicants.get(&id)?;
+        let me = &self.shared.me;
+        Some(Glance { me, replicant })
+    }
+
+    /// This site's clock, as it stood when something last happened.
+    pub fn now_ms(&self) -> u64 {
+        self.shared.now_ms
+    }
+}

@@ -1,0 +1,192 @@
+//! Operations as they are told.
+
+use std::time::{Instant, SystemTime};
+
+use cheops_core::eventual::{OperationView, Progress, Step};
+use cheops_core::{Answer, OperationId, ReplicantId, Site};
+
+use super::super::Replication;
+use super::super::shard::NotTaken;
+use super::{List, OperationItem, Page, SiteStep, asked, rfc3339, word};
+
+/// Which operations are wanted. Empty is all.
+#[derive(Clone, Debug, Default)]
+pub struct OperationFilter {
+    /// About this resource, as clients call it.
+    pub resource: Option<String>,
+    /// Of this API.
+    pub service: Option<String>,
+    /// In this state on some site.
+    pub state: Option<String>,
+}
+
+/// Why an operation goes on as it was.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum NotRetried {
+    /// Nothing is known of it.
+    Unknown,
+    /// Some site may have been called for it.
+    TooLate,
+    /// The agent has too much to do, or stops.
+    NotNow,
+}
+
+/// What an operation is told with: two clocks, read at once.
+#[derive(Clone, Copy)]
+struct Clock {
+    monotonic_ms: u64,
+    unix_ms: u64,
+}
+
+impl Replication {
+    /// A page of what is not finished everywhere, newest first.
+    pub async fn operations(&self, filter: OperationFilter, page: Page) -> List<OperationItem> {
+        let (wanted, clock) = (page.clone(), self.clock());
+        let parts = self.look_everywhere(move |site| {
+            let items = site.every_operation().filter_map(|view| {
+                let created_ms = view.op.as_ref().and_then(asked).map(|a| a.created_ms);
+                let id = view.op.as_ref()?.id;
+                let item = item(site, id, &view, clock);
+                fits(&item, &filter).then(|| (key(created_ms.unwrap_or(0), id), item))
+            });
+            wanted.cut(items)
+        });
+        page.list(parts.await)
+    }
+
+    /// One operation, while anything is known of it.
+    pub async fn operation(&self, id: &str) -> Option<OperationItem> {
+        let (op, clock) = (operation_id(id)?, self.clock());
+        let look = move |site: &Site| {
+            let view = site.operation(op)?;
+            Some(item(site, op, &view, clock))
+        };
+        // What makes a replicant is where that is.
+        if let Some(found) = self.look(ReplicantId::from(op), look).await.flatten() {
+            return Some(found);
+        }
+        let mut found = self.look_everywhere(look).await.into_iter().flatten();
+        found.next()
+    }
+
+    /// Gives an operation up, if no site was called for it.
+    pub async fn cancel_operation(&self, id: &str) -> Result<(), NotRetried> {
+        let op = operation_id(id).ok_or(NotRetried::Unknown)?;
+        let of = self.look_everywhere(move |site| {
+            let view = site.operation(op)?;
+            view.replicant
+                .or_else(|| view.op.as_ref().map(|op| op.replicant))
+        });
+        let replicant = of.await.into_iter().flatten().next();
+        let replicant = replicant.ok_or(NotRetried::Unknown)?;
+        match self.cancel(replicant, op).await {
+            Ok(Answer::Cancelled) => Ok(()),
+            Ok(_) => Err(NotRetried::TooLate),
+            Err(NotTaken::Busy | NotTaken::NoRoom | NotTaken::Stopped) => Err(NotRetried::NotNow),
+        }
+    }
+
+    fn clock(&self) -> Clock {
+        let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
+        Clock {
+            monotonic_ms: Instant::now().duration_since(self.0.started).as_millis() as u64,
+            unix_ms: since.map_or(0, |since| since.as_millis() as u64),
+        }
+    }
+}
+
+/// 32 hex digits.
+pub(super) fn operation_id(text: &str) -> Option<OperationId> {
+    let plain = text.len() == 32 && text.bytes().all(|b| b.is_ascii_hexdigit());
+    let number = plain.then(|| u128::from_str_radix(text, 16).ok())??;
+    Some(OperationId(number))
+}
+
+/// Newest first.
+fn key(created_ms: u64, id: OperationId) -> Vec<u8> {
+    let age = (u64::MAX - created_ms).to_be_bytes();
+    [&age[..], &id.0.to_be_bytes()].concat()
+}
+
+fn fits(item: &OperationItem, filter: &OperationFilter) -> bool {
+    let same = |is: &Option<String>, wanted: &Option<String>| wanted.is_none() || is == wanted;
+    let state = filter.state.as_deref();
+    same(&item.resource, &filter.resource)
+        && same(&item.service, &filter.service)
+        && state.is_none_or(|state| item.sites.values().any(|step| step.state == state))
+}
+
+fn item(site: &Site, id: OperationId, view: &OperationView, clock: Clock) -> OperationItem {
+    let glance = view.replicant.and_then(|id| site.glance(id));
+    let op = view.op.as_ref();
+    let made = op.and_then(asked);
+    let created_ms = made.as_ref().map(|made| made.created_ms);
+    let ttl_ms = op.and_then(|op| op.ttl_ms);
+    let expires_ms = created_ms
+        .zip(ttl_ms)
+        .map(|(at, ttl)| at.saturating_add(ttl));
+    let told = match &view.answer {
+        Some(Answer::Service { meta, .. }) => meta.clone(),
+        _ => None,
+    };
+    let meta = glance.and_then(|glance| glance.meta()).map(str::to_owned);
+    let step =
+        |(site, step): (&cheops_model::SiteName, &Step)| (site.clone(), told_step(step, clock));
+    OperationItem {
+        id: format!("{:032x}", id.0),
+        resource: meta.or(told),
+        service: glance.map(|glance| glance.service().to_owned()),
+        kind: op.map(|op| word(op.kind).to_owned()),
+        method: made.as_ref().map(|made| made.method.clone()),
+        path: made.as_ref().map(|made| made.path.clone()),
+        created: created_ms.and_then(rfc3339),
+        expires: expires_ms.and_then(rfc3339),
+        position: view.index,
+        sites: view.sites.iter().map(step).collect(),
+    }
+}
+
+fn told_step(step: &Step, clock: Clock) -> SiteStep {
+    let next_try = step.next_try_ms.and_then(|at| {
+        let wait_ms = at.saturating_sub(clock.monotonic_ms);
+        rfc3339(clock.unix_ms.saturating_add(wait_ms))
+    });
+    let state = match step.progress {
+        Progress::Prepared => "prepared",
+        Progress::Queued => "queued",
+        Progress::Sent => "sent",
+        Progress::Applied => "applied",
+        Progress::Covered => "covered",
+        Progress::Held => "held",
+        Progress::Refused => "refused",
+        Progress::Waiting => "waiting",
+        Progress::InDoubt => "in-doubt",
+        Progress::Expired => "expired",
+        Progress::Void => "void",
+        Progress::Cancelled => "cancelled",
+    };
+    let said = step
+        .status
+        .map_or_else(String::new, |status| format!(" ({status})"));
+    let error = match step.progress {
+        Progress::Refused => Some(format!("the service there will not{said}")),
+        Progress::Waiting => Some(format!("the service there cannot now{said}")),
+        Progress::InDoubt => Some("it may have been done; nobody can tell".to_owned()),
+        Progress::Held => Some("something before it is in its way there".to_owned()),
+        Progress::Expired => Some("it was too late to run it".to_owned()),
+        Progress::Prepared
+        | Progress::Queued
+        | Progress::Sent
+        | Progress::Applied
+        | Progress::Covered
+        | Progress::Void
+        | Progress::Cancelled => None,
+    };
+    SiteStep {
+        state: state.to_owned(),
+        status: step.status,
+        attempts: (step.attempts > 0).then_some(step.attempts),
+        next_try,
+        error,
+    }
+}

@@ -1,0 +1,258 @@
+//! Replicants as they are told, and what may be decided about them.
+
+use std::sync::Arc;
+
+use cheops_core::Event;
+use cheops_core::eventual::{Glance, Repair, ReplicaState, Row};
+use cheops_core::operation::{Form, Handover};
+use cheops_model::{Failover, Guarantee, SiteName};
+
+use super::super::Replication;
+use super::super::index::Known;
+use super::super::shard::NotTaken;
+use super::{Conflict, List, Page, Replica, Resource, asked, rfc3339, word};
+
+/// Which resources are wanted. Empty is all.
+#[derive(Clone, Debug, Default)]
+pub struct ResourceFilter {
+    /// Of this API.
+    pub service: Option<String>,
+    /// With a replica in this state.
+    pub state: Option<String>,
+    /// Only those that are, or are not, the same everywhere.
+    pub converged: Option<bool>,
+}
+
+/// Why an id names no one resource.
+#[derive(Clone, Debug)]
+pub enum Lookup {
+    /// This site has no record of it.
+    Unknown,
+    /// Say which service is meant.
+    Several(Vec<Arc<Known>>),
+}
+
+/// Why nothing was mended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum NotMended {
+    /// There is no record any more.
+    Gone,
+    /// The service is being called for it: ask again.
+    Busy,
+    /// The agent stops.
+    Stopped,
+}
+
+/// How a replica is mended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct How(Repair);
+
+impl How {
+    /// `retry`, `skip`, `settle`.
+    pub fn of(word: &str) -> Option<How> {
+        match word {
+            "retry" => Some(How::RETRY),
+            "skip" => Some(How(Repair::Skip)),
+            "settle" => Some(How(Repair::Settle)),
+            _ => None,
+        }
+    }
+
+    /// Call again.
+    pub const RETRY: How = How(Repair::Retry);
+}
+
+impl Replication {
+    /// A page of what this site has records of, in the order of services and ids.
+    pub async fn resources(&self, filter: ResourceFilter, page: Page) -> List<Resource> {
+        let wanted = page.clone();
+        let parts = self.look_everywhere(move |site| {
+            let fits = |glance: &Glance<'_>| {
+                let service = filter.service.as_deref();
+                service.is_none_or(|service| service == glance.service())
+                    && filter.converged.is_none_or(|is| is == converged(glance))
+                    && filter.state.as_deref().is_none_or(|state| {
+                        glance.rows().values().any(|row| state_word(row) == state)
+                    })
+            };
+            let fitting = site.glances().filter(fits);
+            let keyed = fitting.filter_map(|glance| Some((key(&glance)?, glance)));
+            let cut = wanted.cut(keyed).into_iter();
+            cut.filter_map(|(key, glance)| Some((key, resource(&glance, site.name())?)))
+                .collect::<Vec<_>>()
+        });
+        page.list(parts.await)
+    }
+
+    /// The replicant that an id names: the one clients see, or the one of this site's service.
+    pub fn find(&self, id: &str, service: Option<&str>) -> Result<Arc<Known>, Lookup> {
+        let found = match service {
+            Some(service) => Vec::from_iter(self.index().find(service, id)),
+            None => self.index().find_anywhere(id),
+        };
+        match found.len() {
+            0 => Err(Lookup::Unknown),
+            1 => Ok(found[0].clone()),
+            _ => Err(Lookup::Several(found)),
+        }
+    }
+
+    /// One resource. None if it has gone meanwhile.
+    pub async fn resource(&self, known: &Known) -> Option<Resource> {
+        let id = known.id;
+        let seen = self.look(id, move |site| {
+            let glance = site.glance(id)?;
+            resource(&glance, site.name())
+        });
+        seen.await.flatten()
+    }
+
+    /// Mends this site's replica.
+    pub async fn repair(&self, known: &Known, how: How) -> Result<(), NotMended> {
+        let id = known.id;
+        let busy = self.look(id, move |site| site.glance(id).map(|g| g.is_busy()));
+        match busy.await.flatten() {
+            None => return Err(NotMended::Gone),
+            Some(true) => return Err(NotMended::Busy),
+            Some(false) => (),
+        }
+        let event = Event::Repair {
+            replicant: id,
+            how: how.0,
+        };
+        self.tell(id, event)
+            .map_err(|_: NotTaken| NotMended::Stopped)
+    }
+
+    /// Makes this site the one that orders its operations.
+    pub fn promote(&self, known: &Known) -> Result<(), NotMended> {
+        self.tell(known.id, Event::Promote(known.id))
+            .map_err(|_: NotTaken| NotMended::Stopped)
+    }
+
+    /// A page of what nobody has resolved.
+    pub async fn conflicts(&self, page: Page) -> List<Conflict> {
+        let wanted = page.clone();
+        let parts = self.look_everywhere(move |site| {
+            let parked = site
+                .glances()
+                .flat_map(|glance| glance.parked().map(move |op| (glance, op)));
+            let keyed = parked.map(|(glance, op)| {
+                let key = op.id.0.to_be_bytes().to_vec();
+                (key, (glance, op))
+            });
+            let cut = wanted.cut(keyed).into_iter();
+            cut.map(|(key, (glance, op))| (key, conflict(&glance, op)))
+                .collect::<Vec<_>>()
+        });
+        page.list(parts.await)
+    }
+
+    /// One conflict, by the id of its operation.
+    pub async fn conflict(&self, id: &str) -> Option<Conflict> {
+        let wanted = super::operations::operation_id(id)?;
+        let found = self.look_everywhere(move |site| {
+            site.glances().find_map(|glance| {
+                let op = glance.parked().find(|op| op.id == wanted)?;
+                Some(conflict(&glance, op))
+            })
+        });
+        found.await.into_iter().flatten().next()
+    }
+}
+
+/// What pages are ordered by.
+fn key(glance: &Glance<'_>) -> Option<Vec<u8>> {
+    if glance.form() != Form::Replica {
+        return None;
+    }
+    let (service, meta) = (glance.service().as_bytes(), glance.meta()?.as_bytes());
+    Some([service, b"/", meta].concat())
+}
+
+/// None while it has no name: nobody has made it yet.
+fn resource(glance: &Glance<'_>, here: &SiteName) -> Option<Resource> {
+    key(glance)?;
+    let create = glance.create();
+    let made = create.and_then(asked);
+    let guarantee = Guarantee::Eventual {
+        ttl: create
+            .and_then(|op| op.ttl_ms)
+            .map(std::time::Duration::from_millis),
+        failover: match glance.handover() {
+            Handover::Auto => Some(Failover::Auto),
+            Handover::ByHand => None,
+        },
+    };
+    let replica = |(site, row): (&SiteName, &Row)| {
+        let mut replica = replica(row);
+        if site == here && glance.is_stranded() {
+            replica.waiting = Some("another site has no record of it: somebody decides".to_owned());
+        }
+        (site.clone(), replica)
+    };
+    Some(Resource {
+        id: glance.meta()?.to_owned(),
+        service: glance.service().to_owned(),
+        kind: made.as_ref().map_or_else(String::new, |m| m.kind.clone()),
+        form: "replica".to_owned(),
+        guarantee: serde_json::to_value(&guarantee).unwrap_or_default(),
+        leader: glance.epoch().site.clone(),
+        epoch: glance.epoch().counter,
+        created: made.as_ref().and_then(|made| rfc3339(made.created_ms)),
+        scope: made.and_then(|made| made.scope),
+        position: glance.last(),
+        converged: converged(glance),
+        deleted: glance.is_deleted(),
+        conflicts: glance.parked().count(),
+        replicas: glance.rows().iter().map(replica).collect(),
+    })
+}
+
+fn replica(row: &Row) -> Replica {
+    let waiting = row.note.map(|(position, status)| match row.state {
+        ReplicaState::InDoubt => format!("position {position} may have been done"),
+        ReplicaState::Diverged => format!("position {position} was refused with {status}"),
+        _ => format!("position {position} was answered {status}, and is tried again"),
+    });
+    Replica {
+        local_id: row.local.clone(),
+        state: state_word(row).to_owned(),
+        position: row.applied,
+        waiting,
+    }
+}
+
+pub(super) fn state_word(row: &Row) -> &'static str {
+    match row.state {
+        ReplicaState::Pending | ReplicaState::Carrier => "pending",
+        ReplicaState::Live => "live",
+        ReplicaState::Diverged => "diverged",
+        ReplicaState::InDoubt => "in-doubt",
+        ReplicaState::Deleted => "deleted",
+    }
+}
+
+fn converged(glance: &Glance<'_>) -> bool {
+    let last = glance.last();
+    let settled = |row: &Row| {
+        let well = matches!(row.state, ReplicaState::Live | ReplicaState::Deleted);
+        well && row.applied >= last
+    };
+    glance.at_gate() == 0 && !glance.is_patched() && glance.rows().values().all(settled)
+}
+
+fn conflict(glance: &Glance<'_>, op: &cheops_core::Operation) -> Conflict {
+    let made = asked(op);
+    Conflict {
+        id: format!("{:032x}", op.id.0),
+        resource: glance.meta().map(str::to_owned),
+        service: glance.service().to_owned(),
+        kind: word(op.kind).to_owned(),
+        created: made.as_ref().and_then(|made| rfc3339(made.created_ms)),
+        method: made.as_ref().map(|made| made.method.clone()),
+        path: made.map(|made| made.path),
+        origin: op.origin.clone(),
+        fields: op.fields.keys().cloned().collect(),
+    }
+}
