@@ -1,5 +1,7 @@
 //! What can be typed. The words are part of the contract; the work is in `commands`.
 
+pub(crate) mod replicas;
+
 use std::path::PathBuf;
 
 use cheops_control::client::{Client, DEFAULT_ADMIN};
@@ -34,6 +36,17 @@ pub(crate) enum Command {
         #[command(flatten)]
         format: FormatArgs,
     },
+    /// Resources that live on several sites
+    #[command(subcommand)]
+    Resource(replicas::ResourceCommand),
+    /// Operations and their state on each site
+    #[command(subcommand)]
+    Op(replicas::OpCommand),
+    /// What somebody has to decide
+    #[command(subcommand)]
+    Conflict(replicas::ConflictCommand),
+    /// Wait for sites or resources: exit 0 when it is so, 1 if not in time
+    Wait(replicas::WaitArgs),
     /// Check, format or explain a scope, before any agent runs
     #[command(subcommand)]
     Scope(ScopeCommand),

@@ -23,6 +23,10 @@ fn main() -> ExitCode {
         Command::Demo(args) => commands::demo::run(&args),
         Command::Init(args) => commands::init::run(&args),
         Command::Status { admin, format } => commands::status::run(&admin, &format),
+        Command::Resource(command) => commands::replicas::resource::run(command),
+        Command::Op(command) => commands::replicas::op::run(command),
+        Command::Conflict(command) => commands::replicas::conflict::run(command),
+        Command::Wait(args) => commands::replicas::wait::run(&args),
         Command::Scope(command) => commands::scope::run(command),
     };
     outcome.unwrap_or_else(|error| {

@@ -1,6 +1,7 @@
 //! The only place that prints. A reader that went away (`cheops … | head`) is no error.
 
 use std::io::{IsTerminal, Write};
+use std::time::{Duration, SystemTime};
 
 use cheops_scope::Paint;
 
@@ -38,4 +39,23 @@ pub(crate) fn columns<const N: usize>(rows: &[[String; N]]) -> String {
         cells.collect::<Vec<_>>().join("  ").trim_end().to_owned()
     };
     rows.iter().map(line).collect::<Vec<_>>().join("\n")
+}
+
+/// How long ago an RFC 3339 time was.
+pub(crate) fn since(rfc3339: &str) -> Option<Duration> {
+    let format = &time::format_description::well_known::Rfc3339;
+    let at = time::OffsetDateTime::parse(rfc3339, format).ok()?;
+    SystemTime::now().duration_since(at.into()).ok()
+}
+
+/// `4s`, `12m`, `3h`, `9d`.
+pub(crate) fn age(time: Duration) -> String {
+    let seconds = time.as_secs();
+    match seconds {
+        0 => format!("{}ms", time.as_millis()),
+        1..=119 => format!("{seconds}s"),
+        120..=7_199 => format!("{}m", seconds / 60),
+        7_200..=172_799 => format!("{}h", seconds / 3_600),
+        _ => format!("{}d", seconds / 86_400),
+    }
 }

@@ -1,14 +1,14 @@
 //! `cheops status`: one screen of all sites.
 
 use std::process::ExitCode;
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 
 use anyhow::Context;
 use cheops_control::client::Client;
 use cheops_engine::api::{SiteItem, Sites};
 
 use crate::cli::{AdminArgs, Format, FormatArgs};
-use crate::terminal;
+use crate::terminal::{self, age, since};
 
 pub(crate) fn run(admin: &AdminArgs, format: &FormatArgs) -> anyhow::Result<ExitCode> {
     let sites = super::block_on(fetch(&admin.client()))?;
@@ -60,22 +60,4 @@ fn row(site: &SiteItem) -> [String; 8] {
         site.queued.to_string(),
         site.services.join(", "),
     ]
-}
-
-fn since(rfc3339: &str) -> Option<Duration> {
-    let format = &time::format_description::well_known::Rfc3339;
-    let at = time::OffsetDateTime::parse(rfc3339, format).ok()?;
-    SystemTime::now().duration_since(at.into()).ok()
-}
-
-/// `4s`, `12m`, `3h`, `9d`.
-fn age(time: Duration) -> String {
-    let seconds = time.as_secs();
-    match seconds {
-        0 => format!("{}ms", time.as_millis()),
-        1..=119 => format!("{seconds}s"),
-        120..=7_199 => format!("{}m", seconds / 60),
-        7_200..=172_799 => format!("{}h", seconds / 3_600),
-        _ => format!("{}d", seconds / 86_400),
-    }
 }
