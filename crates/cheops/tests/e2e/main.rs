@@ -24,6 +24,7 @@ mod shared;
 mod sharing;
 mod start;
 mod stop;
+mod storm;
 mod strangers;
 mod tls;
 mod upgrades;
