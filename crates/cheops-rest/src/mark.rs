@@ -1,7 +1,8 @@
-//! Our operation id put into the body of a create, where the profile says.
+//! What we add to the body of a create: our operation id, where the profile says; an id, where clients choose it.
 
 use crate::api::Api;
-use crate::json::{Node, quoted};
+use crate::fields::wrap_of;
+use crate::json::{Node, decode, quoted};
 use crate::splice::Patches;
 use crate::tree::members;
 

@@ -275,14 +275,19 @@ impl<'a, F: FnMut(Id<'_>, Range<usize>, Dress)> Walk<'a, F> {
                 self.link(raw, start, role)
             }
             Is::Own | Is::Ref | Is::Link | Is::Nothing => {
-                if self.api.ids.reach == Reach::Unmistakable && is_unmistakable(raw) {
-                    let id = Id {
-                        text: raw.into(),
-                        kind: None,
-                        place: Place::Text,
-                    };
-                    (self.visit)(id, start..start + raw.len(), Dress::Text);
-                }
+                let kind = match self.api.ids.reach {
+                    Reach::Unmistakable if is_unmistakable(raw) => None,
+                    Reach::Everywhere if !raw.is_empty() => {
+                        self.rule.map(|rule| rule.kind.as_str())
+                    }
+                    Reach::Unmistakable | Reach::Named | Reach::Everywhere => return,
+                };
+                let id = Id {
+                    text: decode(raw),
+                    kind,
+                    place: Place::Text,
+                };
+                (self.visit)(id, start..start + raw.len(), Dress::Text);
             }
         }
     }
