@@ -97,6 +97,13 @@ impl Rule {
         found.map(std::borrow::Cow::into_owned)
     }
 
+    /// True if the body of a create says which id the resource is to have. A name is one only where the
+    /// profile says so.
+    pub(crate) fn names_id(&self, object: &Node<'_>) -> bool {
+        let given = |name: &String| object.get(name).is_some_and(|value| value.id().is_some());
+        self.id.first().is_some_and(given)
+    }
+
     /// The resource itself: what the wrapping member holds, or the only member that is an object where no id
     /// stands beside it.
     pub(crate) fn unwrapped<'n, 'a>(&self, root: &'n Node<'a>) -> &'n Node<'a> {

@@ -251,8 +251,7 @@ impl Search {
         let is_it = match &self.wanted {
             Wanted::Mark(path, says) => has_mark(resource, path, says),
             Wanted::Fields(fields) => fields.iter().all(|(path, raw)| has(resource, path, raw)),
-            // Anything could be it.
-            Wanted::Nothing => true,
+            Wanted::Id(_) | Wanted::Nothing => false,
         };
         if !is_it {
             return;

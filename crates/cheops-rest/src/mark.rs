@@ -20,6 +20,22 @@ impl Api {
             .and_then(|root| put(&root, &path, &says));
         marked.unwrap_or_else(|| body.to_vec())
     }
+
+    /// The body of a create with this id in it, where it names none: for services that let clients choose.
+    pub fn with_id(&self, kind: &str, body: &[u8], id: &str) -> Vec<u8> {
+        let rule = self.rule(kind);
+        let given = |root: &Node<'_>| {
+            let wrap = wrap_of(root, rule, kind).map(|(name, _)| decode(name).into_owned());
+            let member = rule.id.first()?.clone();
+            let path: Vec<String> = wrap.into_iter().chain([member]).collect();
+            put(root, &path, id)
+        };
+        let read = Node::read(body).ok();
+        let read = read.filter(|root| !rule.names_id(rule.unwrapped(root)));
+        read.as_ref()
+            .and_then(given)
+            .unwrap_or_else(|| body.to_vec())
+    }
 }
 
 /// Goes down as far as there is something, and adds what is missing.
@@ -94,5 +110,24 @@ mod tests {
         ] {
             assert_eq!(marked(member, body), want, "{member} {body}");
         }
+    }
+
+    #[test]
+    fn an_id_is_given_where_there_is_none() {
+        let text =
+            "name = \"x\"\n[[collection]]\npath = \"/flavors\"\nid = [\"id\"]\nchosen = \"again\"";
+        let api = Api::compile(&toml::from_str(text).unwrap()).unwrap();
+        let with_id =
+            |body: &str| String::from_utf8(api.with_id("flavors", body.as_bytes(), "7")).unwrap();
+        assert_eq!(with_id(r#"{"name": "x"}"#), r#"{"name": "x","id":"7"}"#);
+        assert_eq!(
+            with_id(r#"{"flavor": {"ram": 1}}"#),
+            r#"{"flavor": {"ram": 1,"id":"7"}}"#
+        );
+        assert_eq!(
+            with_id(r#"{"flavor": {"id": "8"}}"#),
+            r#"{"flavor": {"id": "8"}}"#
+        );
+        assert_eq!(with_id("oops"), "oops");
     }
 }
