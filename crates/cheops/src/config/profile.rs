@@ -17,7 +17,9 @@ const SHIPPED: &[(&str, &str)] = shipped![
     "openstack-image",
     "openstack-compute",
     "openstack-network",
-    "openstack-placement"
+    "openstack-placement",
+    "docker-registry",
+    "pocketbase"
 ];
 
 /// The profile of that name, or in that file.
