@@ -4,12 +4,21 @@
 #![allow(dead_code)]
 
 use std::borrow::Cow;
+use std::collections::BTreeMap;
 use std::path::Path;
+use std::sync::{Mutex, PoisonError};
 
 use cheops_rest::{Api, Id};
 
 /// A shipped profile.
 pub(crate) fn api(name: &str) -> Api {
+    static READ: Mutex<BTreeMap<String, Api>> = Mutex::new(BTreeMap::new());
+    let mut read = READ.lock().unwrap_or_else(PoisonError::into_inner);
+    let api = read.entry(name.to_owned()).or_insert_with(|| shipped(name));
+    api.clone()
+}
+
+fn shipped(name: &str) -> Api {
     let file = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("../../profiles/{name}.toml"));
     let text = std::fs::read_to_string(file).unwrap();
     compile(&text)
