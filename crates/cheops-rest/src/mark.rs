@@ -57,7 +57,10 @@ fn put(root: &Node<'_>, path: &[String], says: &str) -> Option<Vec<u8>> {
         match node.get(member).filter(|inner| !inner.is_null()) {
             Some(inner) => node = inner,
             None => {
-                let value = path[depth + 1..].iter().rev().fold(quoted(says), wrapped);
+                let value = path[depth + 1..]
+                    .iter()
+                    .rev()
+                    .fold(quoted(says), |inner, member| wrapped(&inner, member));
                 patches.add_raw(last..last, format!("{comma}{}:{value}", quoted(member)));
                 return Some(patches.apply(root.raw).into_owned().into_bytes());
             }
@@ -69,8 +72,8 @@ fn put(root: &Node<'_>, path: &[String], says: &str) -> Option<Vec<u8>> {
     Some(patches.apply(root.raw).into_owned().into_bytes())
 }
 
-fn wrapped(inner: String, member: &String) -> String {
-    match member.as_str() {
+fn wrapped(inner: &str, member: &str) -> String {
+    match member {
         "-" => format!("[{inner}]"),
         member => format!("{{{}:{inner}}}", quoted(member)),
     }

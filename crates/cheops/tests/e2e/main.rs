@@ -9,6 +9,7 @@ mod admin;
 mod bodies;
 mod cuts;
 mod headers;
+mod lint;
 mod memory;
 mod otherwise;
 mod problems;
