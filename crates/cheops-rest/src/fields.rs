@@ -108,11 +108,10 @@ impl Api {
         media: Option<&str>,
         body: &[u8],
     ) -> Result<Written, FieldFault> {
-        let _ = kind;
         if body.trim_ascii().is_empty() {
             return Ok(Written::default());
         }
-        if !is_json_body(media, body) {
+        if self.rule(kind).opaque || !is_json_body(media, body) {
             return Ok(Written::opaque(String::new()));
         }
         let mut fields = Fields::new();
@@ -135,7 +134,8 @@ impl Api {
         body: &[u8],
         desired: &Fields,
     ) -> Result<Written, FieldFault> {
-        let json = is_json_body(media, body);
+        let rule = self.rule(item.spot.kind);
+        let json = !rule.opaque && is_json_body(media, body);
         if !item.sub.is_empty() {
             let name = format!("/{}", item.sub);
             return match method {
@@ -157,7 +157,6 @@ impl Api {
             return Ok(Written::opaque(String::new()));
         }
         let root = Node::read(body)?;
-        let rule = self.rule(item.spot.kind);
         let mut written = match form(rule, method, media) {
             UpdateForm::Whole => whole(&root),
             UpdateForm::Merge => merged(&root, desired),
@@ -266,7 +265,11 @@ fn each_member(root: &Node<'_>, rule: &Rule, kind: &str) -> Written {
 }
 
 /// The wrapping member of a body, if it has one.
-fn wrap_of<'n, 'a>(root: &'n Node<'a>, rule: &Rule, kind: &str) -> Option<(&'n str, &'n Node<'a>)> {
+pub(crate) fn wrap_of<'n, 'a>(
+    root: &'n Node<'a>,
+    rule: &Rule,
+    kind: &str,
+) -> Option<(&'n str, &'n Node<'a>)> {
     let [(name, inner)] = root.members() else {
         return None;
     };

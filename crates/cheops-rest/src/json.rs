@@ -70,10 +70,13 @@ impl<'a> Scanner<'a> {
         let bytes = self.text.as_bytes();
         let mut at = start;
         loop {
-            match bytes.get(at) {
-                Some(b'"') => break,
-                Some(b'\\') => at += 2,
-                Some(_) => at += 1,
+            let rest = bytes.get(at..).unwrap_or_default();
+            match rest.iter().position(|byte| matches!(byte, b'"' | b'\\')) {
+                Some(stop) if rest[stop] == b'"' => {
+                    at += stop;
+                    break;
+                }
+                Some(stop) => at += stop + 2,
                 None => return self.fault(),
             }
         }

@@ -119,7 +119,7 @@ impl Api {
         body: &Body<'_>,
         mut visit: impl FnMut(Id<'_>, Range<usize>),
     ) -> Result<(), RewriteError> {
-        match body.json()? {
+        match self.json_of(body)? {
             Some(text) => self.walk(body, text, |id, range, _| visit(id, range)),
             None => Ok(()),
         }
@@ -132,7 +132,7 @@ impl Api {
         body: &Body<'b>,
         map: impl Fn(&Id<'_>) -> Option<Cow<'m, str>>,
     ) -> Result<Cow<'b, [u8]>, RewriteError> {
-        let Some(text) = body.json()? else {
+        let Some(text) = self.json_of(body)? else {
             return Ok(Cow::Borrowed(body.bytes));
         };
         let mut patches = Patches::default();
@@ -145,6 +145,14 @@ impl Api {
             Cow::Borrowed(same) => Cow::Borrowed(same.as_bytes()),
             Cow::Owned(new) => Cow::Owned(new.into_bytes()),
         })
+    }
+
+    /// The text in which ids are looked for.
+    fn json_of<'b>(&self, body: &Body<'b>) -> Result<Option<&'b str>, RewriteError> {
+        match body.kind.is_some_and(|kind| self.rule(kind).opaque) {
+            true => Ok(None),
+            false => body.json(),
+        }
     }
 
     fn walk(
@@ -165,7 +173,7 @@ impl Api {
 }
 
 impl<'b> Body<'b> {
-    /// The text in which ids are looked for. Nothing where it is not JSON by its own account.
+    /// Nothing where it is not JSON by its own account.
     fn json(&self) -> Result<Option<&'b str>, RewriteError> {
         let bytes = self.bytes;
         let blank = bytes.iter().all(u8::is_ascii_whitespace);

@@ -27,6 +27,14 @@ pub(crate) enum Command {
     Demo(DemoArgs),
     /// Make a mesh: a certificate authority and an identity for each site
     Init(InitArgs),
+    /// Check configurations and profiles: exit 0 if all is well, 1 to look at something, 2 if one cannot be used
+    Lint {
+        /// A configuration or a profile; may be repeated
+        #[arg(value_name = "FILE", required = true)]
+        files: Vec<PathBuf>,
+        #[command(flatten)]
+        format: FormatArgs,
+    },
     /// Show every site: exit 0 if all are connected, 1 if not
     Status {
         #[command(flatten)]

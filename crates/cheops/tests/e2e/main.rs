@@ -12,6 +12,7 @@ mod cuts;
 mod forward;
 mod headers;
 mod limits;
+mod lint;
 mod memory;
 mod otherwise;
 mod problems;
