@@ -61,6 +61,7 @@ async fn answer(
     for homes in worker.homes().iter() {
         homes.learn(peer, told.as_ref(), &head.headers, Instant::now());
     }
+    let has_baggage = head.headers.contains_key(headers::BAGGAGE);
     headers::clean(&mut head.headers);
     head.headers.remove(header::HOST);
     strip_authority(&mut head, host);
@@ -82,6 +83,7 @@ async fn answer(
             body: Body::empty(),
             upgrade,
             asker: Asker::Peer,
+            has_baggage,
         };
         let response = here::run(worker, &service, call, trail.as_ref(), &patience).await?;
         return Ok(upgrade::answer_agent(worker, response, body));
@@ -91,6 +93,7 @@ async fn answer(
         body: Body::Request(body, pulse),
         upgrade,
         asker: Asker::Peer,
+        has_baggage,
     };
     here::run(worker, &service, call, trail.as_ref(), &patience).await
 }

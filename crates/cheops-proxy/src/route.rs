@@ -71,6 +71,7 @@ impl Journey<'_> {
             head,
             upgrade,
             asker,
+            has_baggage,
             ..
         } = call;
         let repeatable = head.method.is_idempotent();
@@ -80,6 +81,7 @@ impl Journey<'_> {
                 body: Body::Kept(kept.clone()),
                 upgrade: upgrade.clone(),
                 asker,
+                has_baggage,
             };
             let outcome = self.to(site, try_one).await;
             match (self.falls_through(&outcome, repeatable), kept.again()) {
@@ -92,6 +94,7 @@ impl Journey<'_> {
             body: Body::Kept(kept),
             upgrade,
             asker,
+            has_baggage,
         };
         self.to(last, last_try).await.map_err(none)
     }
