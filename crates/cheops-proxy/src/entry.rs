@@ -26,6 +26,7 @@ use crate::limits;
 use crate::own;
 use crate::problem::Problem;
 use crate::pulse::{Patience, Pulse};
+use crate::replicate;
 use crate::route::Journey;
 use crate::scope::{Decision, Route};
 use crate::service::Service;
@@ -172,7 +173,7 @@ async fn answer(
             response
         }
         // What is local takes no detour: each step on the way would move the request once more.
-        (None, Route::Here) => {
+        (None, Route::Here) if !replicate::concerns(service, &call) => {
             here::run(worker, service, call, journey.trail, &journey.patience).await?
         }
         (None, route) => journey.take(route, call).await?,
