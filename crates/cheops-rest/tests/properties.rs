@@ -109,7 +109,7 @@ fn spans(api: &Api, body: &Body<'_>) -> Vec<Range<usize>> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(600) })]
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(300) })]
 
     #[test]
     fn replacing_ids_by_themselves_changes_no_byte(text in json()) {
