@@ -50,9 +50,7 @@ impl Api {
     ) -> Cow<'t, str> {
         let mut patches = Patches::default();
         self.url_ids(target, Place::Path, |id, range, dress| {
-            if let Some(new) = map(&id) {
-                patches.add(range, dress, &new);
-            }
+            replace(&mut patches, &id, range, dress, map(&id));
         });
         patches.apply(target)
     }
@@ -71,9 +69,7 @@ impl Api {
     ) -> Cow<'t, str> {
         let mut patches = Patches::default();
         self.header(name, value, |id, range, dress| {
-            if let Some(new) = map(&id) {
-                patches.add(range, dress, &new);
-            }
+            replace(&mut patches, &id, range, dress, map(&id));
         });
         patches.apply(value)
     }
@@ -137,9 +133,7 @@ impl Api {
         };
         let mut patches = Patches::default();
         self.walk(body, text, |id, range, dress| {
-            if let Some(new) = map(&id) {
-                patches.add(range, dress, &new);
-            }
+            replace(&mut patches, &id, range, dress, map(&id));
         })?;
         Ok(match patches.apply(text) {
             Cow::Borrowed(same) => Cow::Borrowed(same.as_bytes()),
@@ -196,6 +190,19 @@ impl<'b> Body<'b> {
         utf8(bytes)
             .map(Some)
             .map_err(|NotJson { at }| RewriteError::NotJson { at })
+    }
+}
+
+/// An id that stays what it is stays as it is written.
+fn replace(
+    patches: &mut Patches,
+    id: &Id<'_>,
+    range: Range<usize>,
+    dress: Dress,
+    new: Option<Cow<'_, str>>,
+) {
+    if let Some(new) = new.filter(|new| *new != id.text) {
+        patches.add(range, dress, &new);
     }
 }
 

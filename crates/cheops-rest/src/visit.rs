@@ -13,29 +13,6 @@ use crate::rules::Rule;
 use crate::splice::Dress;
 use crate::url::is_url;
 
-/// Members that say nothing of what they hold.
-const WRAPS: &[&str] = &[
-    "items",
-    "item",
-    "data",
-    "results",
-    "result",
-    "records",
-    "record",
-    "entries",
-    "entry",
-    "values",
-    "value",
-    "list",
-    "objects",
-    "object",
-    "resources",
-    "resource",
-    "content",
-    "metadata",
-    "_embedded",
-];
-
 pub(crate) struct Walk<'a, F> {
     api: &'a Api,
     rule: Option<&'a Rule>,
@@ -371,7 +348,7 @@ fn role<'n>(
     }
     let wrap = rule
         .is_some_and(|rule| rule.wrap.as_deref() == Some(key) || rule.list.as_deref() == Some(key));
-    let kind = if wrap || WRAPS.contains(&key) {
+    let kind = if wrap || says_nothing(key) {
         outer
     } else {
         Some(key)
@@ -382,4 +359,30 @@ fn role<'n>(
         Is::Nothing
     };
     Role { is, kind }
+}
+
+/// Members that say nothing of what they hold.
+fn says_nothing(key: &str) -> bool {
+    matches!(
+        key,
+        "items"
+            | "item"
+            | "data"
+            | "results"
+            | "result"
+            | "records"
+            | "record"
+            | "entries"
+            | "entry"
+            | "values"
+            | "value"
+            | "list"
+            | "objects"
+            | "object"
+            | "resources"
+            | "resource"
+            | "content"
+            | "metadata"
+            | "_embedded"
+    )
 }

@@ -109,7 +109,7 @@ fn spans(api: &Api, body: &Body<'_>) -> Vec<Range<usize>> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(600) })]
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(300) })]
 
     #[test]
     fn replacing_ids_by_themselves_changes_no_byte(text in json()) {
@@ -117,10 +117,7 @@ proptest! {
         for side in [Side::Request, Side::Answer] {
             let body = body(side, Some("images"), "application/json", text.as_bytes());
             let same = api.rewrite_body(&body, |id| Some(Cow::Owned(id.text.to_string()))).unwrap();
-            // An escape in an id is written as what it means, and nothing else may change.
-            if !text.contains("\\u00") {
-                prop_assert_eq!(&*same, text.as_bytes());
-            }
+            prop_assert_eq!(&*same, text.as_bytes());
             prop_assert_eq!(&*api.rewrite_body(&body, |_| None).unwrap(), text.as_bytes());
         }
     }

@@ -42,7 +42,7 @@ async fn faults_are_told_with_file_line_and_key() {
     let site = file(
         &folder,
         "site.toml",
-        "site = \"site1\"\ndata = \"d\"\n[admin]\nlisten = \"nowhere\"\n",
+        "site = \"site1\"\ndata = \"d\"\n[admin]\nlisten = \"nowhere\"\n[mesh]\nidentity = \"i\"\n",
     );
     let output = run(&["lint", &odd, &bad, &site]).await;
     assert_eq!(output.status.code(), Some(2));
