@@ -6,6 +6,7 @@ use clap::{Parser, Subcommand};
 
 mod bench;
 mod openstack;
+mod soak;
 mod tidy;
 
 /// Chores of the project.
@@ -22,6 +23,8 @@ enum Chore {
     /// The service behind the benchmark
     #[command(hide = true)]
     BenchOrigin,
+    /// Mixed traffic for half an hour, with reloads, drains and cuts: no error, no growth
+    Soak(soak::SoakArgs),
     /// Check layers, purity and the habits that no compiler checks
     Tidy,
     /// Real OpenStack sites, each behind its agent: up, test, status, down
@@ -36,6 +39,7 @@ fn main() -> anyhow::Result<ExitCode> {
     match Cli::parse().chore {
         Chore::Bench(args) => bench::run(&args).map(|()| ExitCode::SUCCESS),
         Chore::BenchOrigin => bench::serve_origin().map(|()| ExitCode::SUCCESS),
+        Chore::Soak(args) => soak::run(&args).map(|()| ExitCode::SUCCESS),
         Chore::Tidy => tidy::run(),
         Chore::Openstack { words } => openstack::run(&words),
     }

@@ -79,13 +79,7 @@ impl HttpBody for Body {
             Body::Incoming(incoming) | Body::Counted { body: incoming, .. } => {
                 poll_incoming(incoming, cx)
             }
-            Body::Request(incoming, pulse) => {
-                let polled = poll_incoming(incoming, cx);
-                if polled.is_ready() {
-                    pulse.beat();
-                }
-                polled
-            }
+            Body::Request(incoming, pulse) => poll_request(incoming, pulse, cx),
             Body::Kept(kept) => kept.poll_frame(cx),
             Body::Pipe(pipe) => pipe
                 .poll(cx)
@@ -122,6 +116,22 @@ fn poll_incoming(
 ) -> Poll<Option<Result<Frame<Bytes>, BodyFault>>> {
     let polled = Pin::new(incoming).poll_frame(cx);
     polled.map(|frame| frame.map(|frame| frame.map_err(BodyFault::Broken)))
+}
+
+fn poll_request(
+    incoming: &mut Incoming,
+    pulse: &Pulse,
+    cx: &mut Context<'_>,
+) -> Poll<Option<Result<Frame<Bytes>, BodyFault>>> {
+    let polled = poll_incoming(incoming, cx);
+    if polled.is_ready() {
+        pulse.beat();
+        // The last piece may be known to be the last: whoever counts does not ask again.
+        if matches!(polled, Poll::Ready(None)) || incoming.is_end_stream() {
+            pulse.end();
+        }
+    }
+    polled
 }
 
 /// The body of an answer to a client: its request is open until the last of it has gone.
@@ -225,10 +235,8 @@ impl Kept {
         if store.ended {
             return Poll::Ready(None);
         }
-        let polled = poll_incoming(&mut store.rest, cx);
-        if polled.is_ready() {
-            store.pulse.beat();
-        }
+        let pulse = store.pulse.clone();
+        let polled = poll_request(&mut store.rest, &pulse, cx);
         match &polled {
             Poll::Ready(Some(Ok(frame))) => {
                 store.keep(frame);

@@ -8,6 +8,7 @@ use cheops_model::SiteName;
 use cheops_scope::{ErrorKind, ScopeError, Span};
 use http::request::Parts;
 use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode, Version, header};
+use http_body::Body as _;
 use http_body_util::BodyExt;
 use hyper::body::Incoming;
 
@@ -16,8 +17,8 @@ use crate::carrier::{self, Carrier};
 use crate::correlation::Trail;
 use crate::doorway::Doorway;
 use crate::guard::Asker;
-use crate::headers;
-use crate::here::Call;
+use crate::headers::{self, Survey};
+use crate::here::{self, Call};
 use crate::home::{Homes, Sent};
 use crate::host;
 use crate::intake::Refused;
@@ -25,6 +26,7 @@ use crate::limits;
 use crate::own;
 use crate::problem::Problem;
 use crate::pulse::{Patience, Pulse};
+use crate::replicate;
 use crate::route::Journey;
 use crate::scope::{Decision, Route};
 use crate::service::Service;
@@ -56,12 +58,17 @@ pub(crate) async fn serve(
     let service = connection.doorway.choose(worker, &request);
     let tunnel = request.method() == Method::CONNECT;
     let http1 = request.version() < Version::HTTP_2;
-    let may_leave = tunnel || request.headers().contains_key(header::UPGRADE);
+    let survey = Survey::of(request.headers());
+    let may_leave = tunnel || survey.upgrade;
+    let pulse = Pulse::new(started);
+    if request.body().is_end_stream() {
+        pulse.end();
+    }
     let answered = match &service {
         _ if tunnel => tunnel::open(&connection, request),
-        Ok(service) => answer(&connection, service, request, started).await,
+        Ok(service) => answer(&connection, service, request, &survey, pulse.clone()).await,
         Err(problem) => {
-            skip(worker, request.into_body()).await;
+            skip(worker, request.into_body(), &pulse).await;
             Err(problem.clone())
         }
     };
@@ -76,8 +83,9 @@ pub(crate) async fn serve(
         true => response.status().is_success(),
         false => response.status() == StatusCode::SWITCHING_PROTOCOLS,
     };
-    if http1 && (bad || (may_leave && !left)) {
-        // What follows on this connection cannot be trusted, or is no longer read strictly.
+    if http1 && (bad || !pulse.has_ended() || (may_leave && !left)) {
+        // What follows on this connection cannot be trusted, or is what is left of a body that
+        // nobody reads, or is no longer read strictly.
         let close = HeaderValue::from_static("close");
         response.headers_mut().insert(header::CONNECTION, close);
     }
@@ -115,32 +123,35 @@ async fn answer(
     connection: &Connection,
     service: &Service,
     request: Request<Incoming>,
-    started: Instant,
+    survey: &Survey,
+    pulse: Pulse,
 ) -> Result<Response<Body>, Problem> {
     let worker = &connection.worker;
     let (mut head, body) = request.into_parts();
     if head.uri.path().starts_with(own::ROOT) {
         return own::answer(worker, &service.config.name, &head).await;
     }
-    let wish = Wish::take(&mut head);
-    let scoped = match host::check(&mut head).and_then(|()| read_scope(worker, service, &mut head))
-    {
+    let wish = survey.upgrade.then(|| Wish::take(&mut head)).flatten();
+    let checked = host::check(&mut head, survey);
+    let scoped = match checked.and_then(|()| read_scope(worker, service, &mut head)) {
         Ok(scoped) => scoped,
         Err(problem) => {
-            skip(worker, body).await;
+            skip(worker, body, &pulse).await;
             return Err(problem);
         }
     };
-    headers::clean(&mut head.headers);
+    if survey.unclean {
+        headers::clean(&mut head.headers);
+    }
     head.headers
         .append(header::FORWARDED, connection.forwarded.clone());
     let home = home_of(service, &mut head, scoped.as_ref());
-    let pulse = Pulse::new(started);
     let call = Call {
         head,
         body: Body::Request(body, pulse.clone()),
         upgrade: wish.as_ref().map(Wish::protocol),
         asker: Asker::Client,
+        has_baggage: survey.baggage,
     };
     let patience = Patience {
         pulse,
@@ -153,15 +164,19 @@ async fn answer(
         patience,
     };
     let bound = scoped.as_ref().map(|(decision, _)| decision);
-    let mut response = match (home, bound) {
+    let route = bound.map_or(&Route::Here, |decision| &decision.route);
+    let mut response = match (home, route) {
         (Some((homes, sent)), _) => {
             let to_home = Route::Site(sent.home.clone());
             let mut response = journey.take(&to_home, call).await?;
             homes.answered(&sent, &mut response);
             response
         }
-        (None, Some(decision)) => journey.take(&decision.route, call).await?,
-        (None, None) => journey.take(&Route::Here, call).await?,
+        // What is local takes no detour: each step on the way would move the request once more.
+        (None, Route::Here) if !replicate::concerns(service, &call) => {
+            here::run(worker, service, call, journey.trail, &journey.patience).await?
+        }
+        (None, route) => journey.take(route, call).await?,
     };
     if let Some(wish) = wish {
         response = wish.settle(worker, response);
@@ -189,7 +204,7 @@ fn home_of<'a>(
 
 /// Reads what is left of a refused request, if it is not long and comes soon: a connection whose
 /// request was not read to its end cannot be used again.
-async fn skip(worker: &Worker, mut body: Incoming) {
+async fn skip(worker: &Worker, mut body: Incoming, pulse: &Pulse) {
     let patience = Patience {
         pulse: Pulse::new(Instant::now()),
         limit: limits::SKIP_TIME_MAX,
@@ -202,6 +217,7 @@ async fn skip(worker: &Worker, mut body: Incoming) {
                 return;
             }
         }
+        pulse.end();
     };
     let _ = worker.sweep.within(&patience, reading).await;
 }

@@ -79,25 +79,31 @@ impl Framing {
         let mut at = 0;
         while at < bytes.len() {
             let rest = &bytes[at..];
-            match self.part {
+            at += match self.part {
                 Part::Beyond => return Ok(()),
-                Part::Body(left) => at += self.skip(left, rest.len(), Part::Body, Part::Request),
-                Part::Chunk(left) => at += self.skip(left, rest.len(), Part::Chunk, Part::ChunkEnd),
+                Part::Body(left) => self.skip(left, rest.len(), Part::Body, Part::Request),
+                Part::Chunk(left) => self.skip(left, rest.len(), Part::Chunk, Part::ChunkEnd),
                 Part::Request | Part::Header | Part::ChunkSize | Part::ChunkEnd | Part::Trailer => {
-                    match memchr::memchr(b'\n', rest) {
-                        Some(end) => {
-                            self.line(&rest[..end]).map_err(|why| (at, why))?;
-                            at += end + 1;
-                        }
-                        None => {
-                            self.keep(rest).map_err(|why| (at, why))?;
-                            return Ok(());
-                        }
-                    }
+                    self.lines(rest).map_err(|(n, why)| (at + n, why))?
                 }
-            }
+            };
         }
         Ok(())
+    }
+
+    /// Reads lines for as long as there are any and lines are what is read, and tells how far.
+    fn lines(&mut self, bytes: &[u8]) -> Result<usize, (usize, Violation)> {
+        let mut at = 0;
+        // One search for all of them: a head has ten or so, each of some dozen bytes.
+        for end in memchr::memchr_iter(b'\n', bytes) {
+            self.line(&bytes[at..end]).map_err(|why| (at, why))?;
+            at = end + 1;
+            if matches!(self.part, Part::Body(_) | Part::Chunk(_) | Part::Beyond) {
+                return Ok(at);
+            }
+        }
+        self.keep(&bytes[at..]).map_err(|why| (at, why))?;
+        Ok(bytes.len())
     }
 
     /// Passes what it can of a counted part, and tells how much that was.

@@ -3,6 +3,8 @@
 use cheops_model::SiteName;
 use http::header::{self, HeaderMap, HeaderName, HeaderValue};
 
+use crate::host;
+
 /// The scope of a request.
 pub(crate) const SCOPE: HeaderName = HeaderName::from_static("x-scope");
 /// The sites whose services answered.
@@ -62,6 +64,43 @@ pub(crate) fn clean(headers: &mut HeaderMap) {
             named_by_connection(headers);
         }
         headers.remove(name);
+    }
+}
+
+/// What one look at the headers of a request tells: looking one up costs as much as all of it.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(crate) struct Survey {
+    /// Something is there that [`clean`] removes.
+    pub(crate) unclean: bool,
+    /// It asks to leave HTTP.
+    pub(crate) upgrade: bool,
+    /// It has baggage.
+    pub(crate) baggage: bool,
+    /// How often `Host` is given.
+    pub(crate) hosts: u32,
+    /// And whether each is a host.
+    pub(crate) bad_host: bool,
+}
+
+impl Survey {
+    pub(crate) fn of(headers: &HeaderMap) -> Survey {
+        let mut survey = Survey::default();
+        for (name, value) in headers {
+            let name = name.as_str();
+            match name.as_bytes().first() {
+                Some(b'h') if name == "host" => {
+                    survey.hosts += 1;
+                    survey.bad_host |= !host::is_host(value);
+                }
+                Some(b'b') => survey.baggage |= name == "baggage",
+                Some(b'u') if name == "upgrade" => {
+                    (survey.upgrade, survey.unclean) = (true, true);
+                }
+                Some(b'c' | b'k' | b'p' | b't' | b'x') => survey.unclean |= is_hop_or_ours(name),
+                _ => (),
+            }
+        }
+        survey
     }
 }
 
@@ -140,25 +179,33 @@ impl Stamps {
 
     /// Adds this agent's time, in milliseconds with three digits.
     pub(crate) fn timing(&self, headers: &mut HeaderMap, took_us: u64) {
-        let mut text = String::with_capacity(self.timing_prefix.len() + 12);
-        text.push_str(&self.timing_prefix);
-        push_decimal(&mut text, took_us / 1000, 1);
-        text.push('.');
-        push_decimal(&mut text, took_us % 1000, 3);
+        let mut digits = [0; 24];
+        let digits = spell_ms(took_us, &mut digits);
+        // As long as it has to be: a value with room left would be copied once more.
+        let mut text = Vec::with_capacity(self.timing_prefix.len() + digits.len());
+        text.extend_from_slice(self.timing_prefix.as_bytes());
+        text.extend_from_slice(digits);
         let value = HeaderValue::from_maybe_shared(bytes::Bytes::from(text));
         headers.append(SERVER_TIMING, value.expect("digits fit a header"));
     }
 }
 
-fn push_decimal(text: &mut String, mut number: u64, digits: usize) {
-    let mut buffer = [b'0'; 20];
+/// Microseconds as milliseconds with three digits, at the end of `buffer`.
+fn spell_ms(mut us: u64, buffer: &mut [u8; 24]) -> &[u8] {
     let mut at = buffer.len();
-    while number > 0 || buffer.len() - at < digits {
+    for place in 0.. {
+        if us == 0 && place > 4 {
+            break;
+        }
         at -= 1;
-        buffer[at] = b'0' + (number % 10) as u8;
-        number /= 10;
+        if place == 3 {
+            buffer[at] = b'.';
+            continue;
+        }
+        buffer[at] = b'0' + (us % 10) as u8;
+        us /= 10;
     }
-    text.push_str(std::str::from_utf8(&buffer[at..]).unwrap_or_default());
+    &buffer[at..]
 }
 
 #[cfg(test)]
@@ -196,17 +243,49 @@ mod tests {
     }
 
     #[test]
+    fn one_look_tells_what_a_request_has() {
+        assert_eq!(
+            Survey::of(&map(&[
+                ("host", "a"),
+                ("accept", "b"),
+                ("x-request-id", "7")
+            ])),
+            Survey {
+                hosts: 1,
+                ..Survey::default()
+            }
+        );
+        let unclean = [
+            "connection",
+            "te",
+            "keep-alive",
+            "proxy-authorization",
+            "x-cheops-host",
+            "upgrade",
+        ];
+        for name in unclean {
+            let survey = Survey::of(&map(&[(name, "a")]));
+            assert!(survey.unclean, "{name}");
+            assert_eq!(survey.upgrade, name == "upgrade");
+        }
+        let survey = Survey::of(&map(&[("host", "a"), ("host", "b/c"), ("baggage", "x")]));
+        assert!(survey.baggage && survey.bad_host && survey.hosts == 2);
+    }
+
+    #[test]
     fn timing_has_three_digits() {
         let mut headers = HeaderMap::new();
         let stamps = Stamps::new(&"DC 1".parse().unwrap());
         stamps.timing(&mut headers, 7);
         stamps.timing(&mut headers, 12_340);
+        stamps.timing(&mut headers, u64::MAX);
         let all: Vec<_> = headers.get_all(SERVER_TIMING).iter().collect();
         assert_eq!(
             all,
             [
                 "agent;desc=\"DC 1\";dur=0.007",
-                "agent;desc=\"DC 1\";dur=12.340"
+                "agent;desc=\"DC 1\";dur=12.340",
+                "agent;desc=\"DC 1\";dur=18446744073709551.615"
             ]
         );
     }

@@ -24,6 +24,8 @@ pub(crate) struct Call {
     /// What the client wants to leave HTTP for.
     pub(crate) upgrade: Option<HeaderValue>,
     pub(crate) asker: Asker,
+    /// Whether it has baggage, which may hold a scope.
+    pub(crate) has_baggage: bool,
 }
 
 /// A value that was replaced towards the service and is restored in its answer.
@@ -41,7 +43,7 @@ pub(crate) async fn run(
     trail: Option<&Trail>,
     patience: &Patience,
 ) -> Result<Response<Body>, Problem> {
-    let replaced = carry(worker, service, &mut call.head, trail)?;
+    let replaced = carry(worker, service, &mut call, trail)?;
     prepare(&mut call.head, worker);
     let upgrade = call.upgrade.is_some();
     if let Some(protocol) = call.upgrade {
@@ -131,12 +133,13 @@ fn origin_form(head: &mut Parts) {
 fn carry(
     worker: &Worker,
     service: &Service,
-    head: &mut Parts,
+    call: &mut Call,
     trail: Option<&Trail>,
 ) -> Result<Vec<Replaced>, Problem> {
     let mut replaced = Vec::new();
+    let head = &mut call.head;
     let wants_baggage = service.config.carriers.contains(&Carrier::Baggage);
-    if head.headers.contains_key(headers::BAGGAGE) || (wants_baggage && trail.is_some()) {
+    if call.has_baggage || (wants_baggage && trail.is_some()) {
         let scope = trail
             .filter(|_| wants_baggage)
             .and_then(|trail| trail.scope.to_str().ok());

@@ -3,28 +3,31 @@
 use http::request::Parts;
 use http::{HeaderValue, Version, header};
 
+use crate::headers::Survey;
 use crate::problem::Problem;
 
 /// Checks what RFC 9112 wants of `Host`. A target that names a host (HTTP/2, or a whole URL) stands
 /// over it: two that differ would be read one way here and another way at the service.
-pub(crate) fn check(head: &mut Parts) -> Result<(), Problem> {
+pub(crate) fn check(head: &mut Parts, survey: &Survey) -> Result<(), Problem> {
     if let Some(authority) = head.uri.authority() {
-        let named = HeaderValue::from_str(authority.as_str()).map_err(|_| not_a_host())?;
+        let named = HeaderValue::from_str(authority.as_str());
+        let named = named.ok().filter(is_host).ok_or_else(not_a_host)?;
         head.headers.insert(header::HOST, named);
+        return Ok(());
     }
-    // Whether any header is repeated is known without looking one up.
-    let repeated = head.headers.len() > head.headers.keys_len();
-    if repeated && head.headers.get_all(header::HOST).iter().nth(1).is_some() {
-        return Err(Problem::BadRequest("Host is given twice".to_owned()));
-    }
-    match head.headers.get(header::HOST) {
-        Some(host) if host.as_bytes().iter().all(|byte| may_be_in_host(*byte)) => Ok(()),
-        Some(_) => Err(not_a_host()),
-        None if head.version == Version::HTTP_11 => {
+    match survey.hosts {
+        0 if head.version == Version::HTTP_11 => {
             Err(Problem::BadRequest("Host is missing".to_owned()))
         }
-        None => Ok(()),
+        0 | 1 if !survey.bad_host => Ok(()),
+        0 | 1 => Err(not_a_host()),
+        _ => Err(Problem::BadRequest("Host is given twice".to_owned())),
     }
+}
+
+/// Whether each byte may stand in a host with its port.
+pub(crate) fn is_host(value: &HeaderValue) -> bool {
+    value.as_bytes().iter().all(|byte| may_be_in_host(*byte))
 }
 
 fn not_a_host() -> Problem {
@@ -62,7 +65,8 @@ mod tests {
             request = request.header(header::HOST, *host);
         }
         let (mut head, ()) = request.body(()).unwrap().into_parts();
-        match check(&mut head) {
+        let survey = Survey::of(&head.headers);
+        match check(&mut head, &survey) {
             Ok(()) => {
                 let host = head.headers.get(header::HOST);
                 Ok(host.map_or("", |host| host.to_str().unwrap()).to_owned())

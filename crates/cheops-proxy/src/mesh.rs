@@ -68,6 +68,7 @@ async fn answer(
     for homes in worker.homes().iter() {
         homes.learn(peer, told.as_ref(), &head.headers, Instant::now());
     }
+    let has_baggage = head.headers.contains_key(headers::BAGGAGE);
     headers::clean(&mut head.headers);
     head.headers.remove(header::HOST);
     strip_authority(&mut head, host);
@@ -89,6 +90,7 @@ async fn answer(
             body: Body::empty(),
             upgrade,
             asker: Asker::Peer,
+            has_baggage,
         };
         let response = here::run(worker, &service, call, trail.as_ref(), &patience).await?;
         return Ok(upgrade::answer_agent(worker, response, body));
@@ -98,6 +100,7 @@ async fn answer(
         body: Body::Request(body, pulse),
         upgrade,
         asker: Asker::Peer,
+        has_baggage,
     };
     let journey = Journey {
         worker,

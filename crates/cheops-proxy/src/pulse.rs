@@ -7,23 +7,33 @@ use std::cell::Cell;
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 
-/// When the body of a request last moved; at first, when the request began.
+/// When the body of a request last moved (at first, when the request began), and whether all of it
+/// has come.
 #[derive(Clone)]
-pub(crate) struct Pulse(Rc<Cell<Instant>>);
+pub(crate) struct Pulse(Rc<(Cell<Instant>, Cell<bool>)>);
 
 impl Pulse {
     pub(crate) fn new(started: Instant) -> Pulse {
-        Pulse(Rc::new(Cell::new(started)))
+        Pulse(Rc::new((Cell::new(started), Cell::new(false))))
     }
 
     /// The body moved.
     pub(crate) fn beat(&self) {
-        self.0.set(Instant::now());
+        self.0.0.set(Instant::now());
+    }
+
+    /// All of the body has come.
+    pub(crate) fn end(&self) {
+        self.0.1.set(true);
+    }
+
+    pub(crate) fn has_ended(&self) -> bool {
+        self.0.1.get()
     }
 
     /// What is left of `limit` since the body last moved.
     pub(crate) fn time_left(&self, limit: Duration, now: Instant) -> Duration {
-        limit.saturating_sub(now.saturating_duration_since(self.0.get()))
+        limit.saturating_sub(now.saturating_duration_since(self.0.0.get()))
     }
 }
 

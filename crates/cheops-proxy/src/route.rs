@@ -77,6 +77,7 @@ impl Journey<'_> {
             head,
             upgrade,
             asker,
+            has_baggage,
             ..
         } = call;
         let repeatable = head.method.is_idempotent();
@@ -86,6 +87,7 @@ impl Journey<'_> {
                 body: Body::Kept(kept.clone()),
                 upgrade: upgrade.clone(),
                 asker,
+                has_baggage,
             };
             let outcome = self.to(site, try_one).await;
             match (self.falls_through(&outcome, repeatable), kept.again()) {
@@ -98,6 +100,7 @@ impl Journey<'_> {
             body: Body::Kept(kept),
             upgrade,
             asker,
+            has_baggage,
         };
         self.to(last, last_try).await.map_err(none)
     }

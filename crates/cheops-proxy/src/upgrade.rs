@@ -35,9 +35,6 @@ pub(crate) struct Wish {
 impl Wish {
     /// Takes the wish off a request, if it has one. Its headers belong to this hop alone.
     pub(crate) fn take(head: &mut Parts) -> Option<Wish> {
-        if !head.headers.contains_key(header::UPGRADE) {
-            return None;
-        }
         let named = names_upgrade(&head.headers);
         let client = head.extensions.remove::<OnUpgrade>()?;
         let protocol = head.headers.remove(header::UPGRADE)?;

@@ -397,6 +397,10 @@ mod tests {
                 "[[collection]]\npath = \"/a\"\nready = { pointer = \"/s\", ready = [\"up\"], failed = [\"up\"] }",
                 "collection[0].ready.failed",
             ),
+            (
+                "[[collection]]\npath = \"/a\"\nmatch = { find = \"?a={b\" }",
+                "collection[0].match.find",
+            ),
             ("[ids]\nfields = []", "ids.fields"),
             ("[ids]\nrefs = { image = \"*\" }", "ids.refs.image"),
             ("[ids]\nheaders = [\"a b\"]", "ids.headers"),

@@ -275,7 +275,7 @@ fn content_type(media: &str) -> (String, String) {
 }
 
 /// No JSON text, so a reference.
-fn is_opaque(value: &str) -> bool {
+pub(crate) fn is_opaque(value: &str) -> bool {
     value != UNSET && Node::read(value.as_bytes()).is_err()
 }
 

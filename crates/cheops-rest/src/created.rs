@@ -1,5 +1,7 @@
 //! The id of what a create has made, as its answer names it.
 
+use cheops_model::profile::CreateBy;
+
 use crate::api::Api;
 use crate::json::Node;
 use crate::pattern::Segments;
@@ -31,32 +33,53 @@ pub struct NoId;
 
 impl Api {
     /// The local id that the answer to a create names: the collection's header, the id in the body (as it
-    /// is, or one level down), the last segment of `Location`. `asked` is what the client asked for, by
-    /// [`Api::asked_id`] or in the path.
+    /// is, or one level down), the last segment of `Location`, and last a `name`. `in_path` is the id that the
+    /// client chose in the path; it counts where the answer says nothing. `sent` is the body of the request.
     pub fn created(
         &self,
         kind: &str,
-        asked: Option<&str>,
+        in_path: Option<&str>,
+        sent: &[u8],
         answer: &Answer<'_>,
     ) -> Result<Created, NoId> {
         let rule = self.rule(kind);
+        if let (CreateBy::Put, Some(asked)) = (rule.create, in_path) {
+            return Ok(Created {
+                id: asked.to_owned(),
+                chosen: true,
+            });
+        }
+        let root = Node::read(answer.body).ok();
+        let sent = Node::read(sent).ok();
         let header = rule
             .id_header
             .as_deref()
             .and_then(|name| answer.header(name));
-        let id = header
+        if let Some(id) = header
             .map(str::to_owned)
-            .or_else(|| rule.id_of(&Node::read(answer.body).ok()?))
+            .or_else(|| rule.made_id(root.as_ref()?))
             .or_else(|| self.located(kind, answer.header("location")?))
-            .ok_or(NoId)?;
-        let chosen = asked == Some(id.as_str());
-        Ok(Created { id, chosen })
+        {
+            let asked = sent.as_ref().and_then(|sent| rule.made_id(sent));
+            let chosen = in_path == Some(&id) || asked.as_ref() == Some(&id);
+            return Ok(Created { id, chosen });
+        }
+        if let Some(id) = root.as_ref().and_then(|root| rule.id_of(root)) {
+            let asked = sent.as_ref().and_then(|sent| rule.id_of(sent));
+            let chosen = in_path == Some(&id) || asked.as_ref() == Some(&id);
+            return Ok(Created { id, chosen });
+        }
+        let asked = in_path.ok_or(NoId)?;
+        Ok(Created {
+            id: asked.to_owned(),
+            chosen: true,
+        })
     }
 
     /// The id that stands in the body of a create. Where the profile does not let clients choose, a service
-    /// may heed it or not: compare with what its answer names.
+    /// may heed it or not; [`Api::created`] says which.
     pub fn asked_id(&self, kind: &str, body: &[u8]) -> Option<String> {
-        self.rule(kind).id_of(&Node::read(body).ok()?)
+        self.rule(kind).made_id(&Node::read(body).ok()?)
     }
 
     /// The item that a `Location` names, below its collection; else its last segment.
@@ -91,10 +114,29 @@ impl Rule {
         self.own_id(inner).or_else(|| self.own_id(root))
     }
 
+    /// The same, by a member that holds nothing but ids: where `name` is one of several, what a `Location`
+    /// says counts more.
+    fn made_id(&self, root: &Node<'_>) -> Option<String> {
+        let plain = |name: &&String| name.as_str() != "name" || self.id.len() == 1;
+        let in_object = |object: &Node<'_>| {
+            let names = self.id.iter().filter(plain);
+            let mut found = names.filter_map(|name| object.get(name)?.id());
+            found.next().map(std::borrow::Cow::into_owned)
+        };
+        in_object(self.unwrapped(root)).or_else(|| in_object(root))
+    }
+
     /// The first member of the object that holds its id.
     pub(crate) fn own_id(&self, object: &Node<'_>) -> Option<String> {
         let found = self.id.iter().find_map(|name| object.get(name)?.id());
         found.map(std::borrow::Cow::into_owned)
+    }
+
+    /// True if the body of a create says which id the resource is to have. A name is one only where the
+    /// profile says so.
+    pub(crate) fn names_id(&self, object: &Node<'_>) -> bool {
+        let given = |name: &String| object.get(name).is_some_and(|value| value.id().is_some());
+        self.id.first().is_some_and(given)
     }
 
     /// The resource itself: what the wrapping member holds, or the only member that is an object where no id
@@ -128,7 +170,7 @@ mod tests {
             headers,
             body: body.as_bytes(),
         };
-        api.created(kind, None, &answer)
+        api.created(kind, None, b"", &answer)
             .ok()
             .map(|created| created.id)
     }
@@ -150,6 +192,10 @@ mod tests {
             found("9 a")
         );
         assert_eq!(rest(&[("LOCATION", "/images/9/")], "created"), found("9"));
+        assert_eq!(
+            rest(&[("location", "/images/9")], r#"{"name": "x"}"#),
+            found("9")
+        );
         assert_eq!(rest(&[], ""), None);
         assert_eq!(rest(&[], "[]"), None);
         assert_eq!(rest(&[], r#"{"id": null}"#), None);

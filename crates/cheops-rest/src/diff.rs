@@ -6,7 +6,7 @@ use crate::api::Api;
 use crate::fields::Fields;
 use crate::json::{Node, quoted};
 use crate::rules::Rule;
-use crate::tree::{is_sub, is_within, members, take_apart};
+use crate::tree::{ancestors, first_below, is_sub, members, take_apart};
 
 /// One field that is not the same everywhere.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -58,20 +58,25 @@ fn shown(rule: &Rule, body: &[u8]) -> Fields {
     fields
 }
 
-fn written_names(rule: &Rule, kind: &str, fields: &Fields) -> BTreeSet<String> {
+fn written_names(rule: &Rule, kind: &str, fields: &Fields) -> Fields {
     let prefix = rule.prefix_of(fields, kind);
     let there = fields.iter().filter(|(name, _)| !is_sub(name));
     there
-        .map(|(name, _)| name.strip_prefix(&prefix).unwrap_or(name).to_owned())
+        .map(|(name, _)| {
+            (
+                name.strip_prefix(&prefix).unwrap_or(name).to_owned(),
+                String::new(),
+            )
+        })
         .collect()
 }
 
 /// A client wrote the field, all of what it is in, or something in it.
-fn wrote(names: &BTreeSet<String>, name: &str) -> bool {
-    names.contains(name)
-        || names
-            .iter()
-            .any(|wrote| is_within(name, wrote) || is_within(wrote, name))
+fn wrote(names: &Fields, name: &str) -> bool {
+    names.contains_key(name)
+        || names.contains_key("")
+        || ancestors(name).any(|above| names.contains_key(above))
+        || first_below(names, name).is_some()
 }
 
 fn all_same(values: &[Option<&String>]) -> bool {

@@ -1,6 +1,11 @@
 //! Was a create done? The question to ask the service, and how its answers are read.
 
+use std::borrow::Cow;
+
+use cheops_model::profile::{Chosen, MatchRule};
+
 use crate::api::Api;
+use crate::calls::is_opaque;
 use crate::created::Answer;
 use crate::fields::{Fields, UNSET};
 use crate::json::{Node, Of};
@@ -37,6 +42,8 @@ pub enum Found {
 pub enum Step {
     /// GET this, and hand its answer in.
     Ask(String),
+    /// The answer says nothing. Ask the same later.
+    AskAgain,
     /// That is all.
     Done(Found),
 }
@@ -57,6 +64,8 @@ pub struct Search {
 enum Wanted {
     /// The members to it, and what it says.
     Mark(Vec<String>, String),
+    /// The id it was to have.
+    Id(String),
     /// Members, each with the JSON it has to have.
     Fields(Vec<(Vec<String>, String)>),
     /// What cannot be looked for.
@@ -68,50 +77,62 @@ impl Api {
     pub fn doubt_by(&self, kind: &str) -> DoubtBy {
         let rule = self.rule(kind);
         match (&rule.mark, &rule.matching) {
+            _ if rule.chosen != Chosen::Never => DoubtBy::Mark,
             (Some(_), _) => DoubtBy::Mark,
             (None, Some(rule)) if !rule.allowed => DoubtBy::Nothing,
             (None, _) => DoubtBy::Match,
         }
     }
 
-    /// Begins to look for a create with these fields, made by this operation.
+    /// Begins to look for a create with these fields, made by this operation. `chosen` is the id it was to
+    /// have, if one was chosen: where clients may, that is a mark as good as ours.
     pub fn search(
         &self,
         how: DoubtBy,
         kind: &str,
         collection: &str,
         fields: &Fields,
+        chosen: Option<&str>,
         operation: &str,
     ) -> Search {
         let rule = self.rule(kind);
         let expected = self.expected(rule, kind, fields);
-        let (wanted, find) = match (how, &rule.mark) {
-            (DoubtBy::Mark, Some(mark)) => {
-                let says = mark.value.replace("{operation}", operation);
+        let says = rule
+            .mark
+            .as_ref()
+            .map(|mark| mark.value.replace("{operation}", operation));
+        let fill = |find: Option<&str>| fill(find?, says.as_deref(), &expected);
+        let (wanted, ask) = match (how, chosen, &rule.mark) {
+            (DoubtBy::Mark, Some(id), _) => {
+                let mut item = format!("{collection}/");
+                percent_encode_into(id, &mut item);
+                (Wanted::Id(id.to_owned()), Some(item))
+            }
+            (DoubtBy::Mark, None, Some(mark)) => {
                 let prefix = rule.prefix_of(fields, kind);
                 let member = mark.member.strip_prefix(&prefix).unwrap_or(&mark.member);
+                let path = members(member).collect();
                 (
-                    Wanted::Mark(members(member).collect(), says),
-                    mark.find.as_deref(),
+                    Wanted::Mark(path, says.clone().unwrap_or_default()),
+                    fill(mark.find.as_deref()),
                 )
             }
-            (DoubtBy::Match, _) if !expected.is_empty() => {
+            (DoubtBy::Match, _, _) if !expected.is_empty() => {
                 let find = rule.matching.as_ref().and_then(|rule| rule.find.as_deref());
-                (Wanted::Fields(expected), find)
+                let ask = fill(find);
+                (Wanted::Fields(expected), ask)
             }
             _ => (Wanted::Nothing, None),
         };
-        let ask = find
-            .and_then(|find| wanted.fill(find))
-            .unwrap_or_else(|| collection.to_owned());
-        let ask = if ask.starts_with('?') {
-            format!("{collection}{ask}")
-        } else {
-            ask
+        let ask = match ask {
+            Some(query) if query.starts_with('?') => format!("{collection}{query}"),
+            Some(target) => target,
+            None => collection.to_owned(),
         };
+        let kind = kind.to_owned();
         Search {
             ask,
-            kind: kind.to_owned(),
+            kind,
             wanted,
             found: Found::None,
             shown: 0,
@@ -135,12 +156,12 @@ impl Api {
     fn expected(&self, rule: &Rule, kind: &str, fields: &Fields) -> Vec<(Vec<String>, String)> {
         let prefix = rule.prefix_of(fields, kind);
         let ignored = |member: &String| {
-            let named = |rule: &cheops_model::profile::MatchRule| rule.ignore.contains(member);
+            let named = |rule: &MatchRule| rule.ignore.contains(member);
             self.is_version(member) || rule.matching.as_ref().is_some_and(named)
         };
         let shown = fields
             .iter()
-            .filter(|(name, value)| !is_sub(name) && *value != UNSET);
+            .filter(|(name, value)| !is_sub(name) && *value != UNSET && !is_opaque(value));
         let paths = shown.map(|(name, value)| {
             let path: Vec<String> = members(name.strip_prefix(&prefix).unwrap_or(name)).collect();
             (path, value.clone())
@@ -151,34 +172,26 @@ impl Api {
     }
 }
 
-impl Wanted {
-    /// A template with its names filled in; nothing if one is not there.
-    fn fill(&self, template: &str) -> Option<String> {
-        let mut out = String::new();
-        let mut rest = template;
-        while let Some((before, after)) = rest.split_once('{') {
-            let (name, after) = after.split_once('}')?;
-            out.push_str(before);
-            percent_encode_into(&self.value(name)?, &mut out);
-            rest = after;
+/// A template with its names filled in; nothing if one is not there.
+fn fill(template: &str, mark: Option<&str>, fields: &[(Vec<String>, String)]) -> Option<String> {
+    let value = |name: &str| -> Option<String> {
+        if name == "mark" {
+            return mark.map(str::to_owned);
         }
-        out.push_str(rest);
-        Some(out)
+        let (_, raw) = fields.iter().find(|(path, _)| path.join("/") == name)?;
+        let node = Node::read(raw.as_bytes()).ok()?;
+        node.scalar().map(Cow::into_owned)
+    };
+    let mut out = String::new();
+    let mut rest = template;
+    while let Some((before, after)) = rest.split_once('{') {
+        let (name, after) = after.split_once('}')?;
+        out.push_str(before);
+        percent_encode_into(&value(name)?, &mut out);
+        rest = after;
     }
-
-    fn value(&self, name: &str) -> Option<String> {
-        match self {
-            Wanted::Mark(_, says) => (name == "mark").then(|| says.clone()),
-            Wanted::Fields(fields) => {
-                let (_, raw) = fields.iter().find(|(path, _)| path.join("/") == name)?;
-                Node::read(raw.as_bytes())
-                    .ok()?
-                    .scalar()
-                    .map(std::borrow::Cow::into_owned)
-            }
-            Wanted::Nothing => None,
-        }
-    }
+    out.push_str(rest);
+    Some(out)
 }
 
 impl Search {
@@ -187,8 +200,23 @@ impl Search {
         &self.ask
     }
 
-    /// Reads an answer of status 200. `mapped`: is this id one of a replicant already?
-    pub fn read(&mut self, api: &Api, answer: &Answer<'_>, mapped: impl Fn(&str) -> bool) -> Step {
+    /// Reads an answer. `mapped`: is this id one of a replicant already?
+    pub fn read(
+        &mut self,
+        api: &Api,
+        status: u16,
+        answer: &Answer<'_>,
+        mapped: impl Fn(&str) -> bool,
+    ) -> Step {
+        match (&self.wanted, status) {
+            (Wanted::Id(id), 200..=299) => return Step::Done(Found::Ours(id.clone())),
+            (Wanted::Id(_), 404 | 410) => return Step::Done(Found::None),
+            (Wanted::Nothing, _) => return Step::Done(Found::Several),
+            // 204: there is nothing to list.
+            (_, 204) => return Step::Done(self.found.clone()),
+            (_, 200) => (),
+            (_, _) => return Step::AskAgain,
+        }
         let rule = api.rule(&self.kind);
         let Ok(root) = Node::read(answer.body) else {
             return Step::Done(Found::Several);
@@ -223,8 +251,7 @@ impl Search {
         let is_it = match &self.wanted {
             Wanted::Mark(path, says) => has_mark(resource, path, says),
             Wanted::Fields(fields) => fields.iter().all(|(path, raw)| has(resource, path, raw)),
-            // Anything could be it.
-            Wanted::Nothing => true,
+            Wanted::Id(_) | Wanted::Nothing => false,
         };
         if !is_it {
             return;
@@ -237,9 +264,9 @@ impl Search {
             return;
         }
         self.found = match &self.found {
-            Found::None if !matches!(self.wanted, Wanted::Nothing) => Found::Ours(id),
+            Found::None => Found::Ours(id),
             Found::Ours(same) if *same == id => return,
-            Found::None | Found::Ours(_) | Found::Several => Found::Several,
+            Found::Ours(_) | Found::Several => Found::Several,
         };
     }
 }

@@ -6,7 +6,7 @@
 //! is not JSON is one field, named `""` or by its sub-path, whose value is for the caller to choose: a
 //! reference that is no JSON text, such as `blob:…`.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use cheops_model::profile::UpdateForm;
 
@@ -17,7 +17,7 @@ use crate::json::{Node, NotJson};
 use crate::media::{is_json, is_json_patch, is_merge_patch};
 use crate::patch;
 use crate::rules::Rule;
-use crate::tree::{below, is_sub, is_within, members, take_apart};
+use crate::tree::{ancestors, below, first_below, is_sub, members, take_apart};
 use crate::url::percent_decoded;
 
 /// Fields by name. The same as the core's.
@@ -61,8 +61,9 @@ impl Written {
     /// What to log: the fields written, and [`UNSET`] for each of `desired` that this takes away. A field
     /// that becomes an object, or stops being one, takes what it was before with it.
     pub fn over(self, desired: &Fields) -> Fields {
+        let replaces: BTreeSet<&str> = self.replaces.iter().map(String::as_str).collect();
         let gone = desired.iter().filter(|(name, value)| {
-            *value != UNSET && !self.fields.contains_key(*name) && self.removes(name)
+            *value != UNSET && !self.fields.contains_key(*name) && self.removes(name, &replaces)
         });
         let gone: Fields = gone
             .map(|(name, _)| (name.clone(), UNSET.to_owned()))
@@ -72,18 +73,17 @@ impl Written {
         fields
     }
 
-    fn removes(&self, name: &str) -> bool {
+    /// True if this takes the field away: with all under a name, as part of what is a scalar now, or as a
+    /// scalar that is an object now.
+    fn removes(&self, name: &str, replaces: &BTreeSet<&str>) -> bool {
         if is_sub(name) {
             return false;
         }
-        let replaced = self.replaces.iter().any(|above| is_within(name, above));
-        let leaf_above = ancestors(name).any(|above| self.fields.contains_key(above));
-        let beneath = format!("{name}/");
-        let mut after = self.fields.range(beneath.clone()..);
-        let leaf_below = after
-            .next()
-            .is_some_and(|(field, _)| field.starts_with(&beneath));
-        replaced || leaf_above || leaf_below
+        let replaced = replaces.contains("")
+            || replaces.contains(name)
+            || ancestors(name)
+                .any(|above| replaces.contains(above) || self.fields.contains_key(above));
+        replaced || first_below(&self.fields, name).is_some()
     }
 
     fn opaque(name: String) -> Written {
@@ -95,11 +95,6 @@ impl Written {
     }
 }
 
-/// `a/b/c` → `a/b`, `a`.
-fn ancestors(name: &str) -> impl Iterator<Item = &str> {
-    name.rmatch_indices('/').map(|(at, _)| &name[..at])
-}
-
 impl Api {
     /// What the body of a create writes.
     pub fn written_by_create(
@@ -108,11 +103,10 @@ impl Api {
         media: Option<&str>,
         body: &[u8],
     ) -> Result<Written, FieldFault> {
-        let _ = kind;
         if body.trim_ascii().is_empty() {
             return Ok(Written::default());
         }
-        if !is_json_body(media, body) {
+        if self.rule(kind).opaque || !is_json_body(media, body) {
             return Ok(Written::opaque(String::new()));
         }
         let mut fields = Fields::new();
@@ -135,7 +129,8 @@ impl Api {
         body: &[u8],
         desired: &Fields,
     ) -> Result<Written, FieldFault> {
-        let json = is_json_body(media, body);
+        let rule = self.rule(item.spot.kind);
+        let json = !rule.opaque && is_json_body(media, body);
         if !item.sub.is_empty() {
             let name = format!("/{}", item.sub);
             return match method {
@@ -157,7 +152,6 @@ impl Api {
             return Ok(Written::opaque(String::new()));
         }
         let root = Node::read(body)?;
-        let rule = self.rule(item.spot.kind);
         let mut written = match form(rule, method, media) {
             UpdateForm::Whole => whole(&root),
             UpdateForm::Merge => merged(&root, desired),
@@ -239,11 +233,7 @@ fn merged(root: &Node<'_>, desired: &Fields) -> Written {
         }
     }
     // An empty object changes nothing of an object that is there.
-    let there = |name: &str| {
-        desired
-            .keys()
-            .any(|field| field != name && is_within(field, name))
-    };
+    let there = |name: &str| first_below(desired, name).is_some();
     written
         .fields
         .retain(|name, value| value != "{}" || !there(name));
@@ -266,7 +256,11 @@ fn each_member(root: &Node<'_>, rule: &Rule, kind: &str) -> Written {
 }
 
 /// The wrapping member of a body, if it has one.
-fn wrap_of<'n, 'a>(root: &'n Node<'a>, rule: &Rule, kind: &str) -> Option<(&'n str, &'n Node<'a>)> {
+pub(crate) fn wrap_of<'n, 'a>(
+    root: &'n Node<'a>,
+    rule: &Rule,
+    kind: &str,
+) -> Option<(&'n str, &'n Node<'a>)> {
     let [(name, inner)] = root.members() else {
         return None;
     };

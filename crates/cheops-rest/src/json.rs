@@ -4,6 +4,7 @@
 //! strings, whose bytes nobody here interprets unless they are an id.
 
 use std::borrow::Cow;
+use std::collections::BTreeMap;
 
 use crate::limits::DEPTH_MAX;
 
@@ -70,10 +71,13 @@ impl<'a> Scanner<'a> {
         let bytes = self.text.as_bytes();
         let mut at = start;
         loop {
-            match bytes.get(at) {
-                Some(b'"') => break,
-                Some(b'\\') => at += 2,
-                Some(_) => at += 1,
+            let rest = bytes.get(at..).unwrap_or_default();
+            match rest.iter().position(|byte| matches!(byte, b'"' | b'\\')) {
+                Some(stop) if rest[stop] == b'"' => {
+                    at += stop;
+                    break;
+                }
+                Some(stop) => at += stop + 2,
                 None => return self.fault(),
             }
         }
@@ -304,20 +308,22 @@ impl<'a> Node<'a> {
                 a.len() == b.len() && a.iter().zip(b).all(|(a, b)| a.same(b))
             }
             (Of::Object(a), Of::Object(b)) => {
-                let all = |from: &Node<'_>, to: &Node<'_>| {
-                    from.members().iter().all(|(key, _)| {
-                        let key = decode(key);
-                        match (from.get(&key), to.get(&key)) {
-                            (Some(a), Some(b)) => a.same(b),
-                            _ => false,
-                        }
-                    })
-                };
-                a.len() == b.len() && all(self, other) && all(other, self)
+                let (a, b) = (last_of_each(a), last_of_each(b));
+                a.len() == b.len() && a.iter().zip(&b).all(|((a, x), (b, y))| a == b && x.same(y))
             }
             _ => false,
         }
     }
+}
+
+/// Members by name; of those with one name, the last.
+fn last_of_each<'n, 'a>(
+    members: &'n [(&'a str, Node<'a>)],
+) -> BTreeMap<Cow<'a, str>, &'n Node<'a>> {
+    members
+        .iter()
+        .map(|(key, node)| (decode(key), node))
+        .collect()
 }
 
 impl Scanner<'_> {

@@ -18,3 +18,6 @@ pub const COLLECTIONS_MAX: usize = 256;
 
 /// Pages of a list that a search for a lost create follows. Then it gives up as if several were found.
 pub const PAGES_MAX: usize = 64;
+
+/// Operations in one patch. Each may copy a list that a client wrote; a longer patch is refused as unclear.
+pub const PATCH_OPERATIONS_MAX: usize = 1000;

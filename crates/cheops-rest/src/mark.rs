@@ -1,7 +1,8 @@
-//! Our operation id put into the body of a create, where the profile says.
+//! What we add to the body of a create: our operation id, where the profile says; an id, where clients choose it.
 
 use crate::api::Api;
-use crate::json::{Node, quoted};
+use crate::fields::wrap_of;
+use crate::json::{Node, decode, quoted};
 use crate::splice::Patches;
 use crate::tree::members;
 
@@ -18,6 +19,22 @@ impl Api {
             .ok()
             .and_then(|root| put(&root, &path, &says));
         marked.unwrap_or_else(|| body.to_vec())
+    }
+
+    /// The body of a create with this id in it, where it names none: for services that let clients choose.
+    pub fn with_id(&self, kind: &str, body: &[u8], id: &str) -> Vec<u8> {
+        let rule = self.rule(kind);
+        let given = |root: &Node<'_>| {
+            let wrap = wrap_of(root, rule, kind).map(|(name, _)| decode(name).into_owned());
+            let member = rule.id.first()?.clone();
+            let path: Vec<String> = wrap.into_iter().chain([member]).collect();
+            put(root, &path, id)
+        };
+        let read = Node::read(body).ok();
+        let read = read.filter(|root| !rule.names_id(rule.unwrapped(root)));
+        read.as_ref()
+            .and_then(given)
+            .unwrap_or_else(|| body.to_vec())
     }
 }
 
@@ -40,7 +57,10 @@ fn put(root: &Node<'_>, path: &[String], says: &str) -> Option<Vec<u8>> {
         match node.get(member).filter(|inner| !inner.is_null()) {
             Some(inner) => node = inner,
             None => {
-                let value = path[depth + 1..].iter().rev().fold(quoted(says), wrapped);
+                let value = path[depth + 1..]
+                    .iter()
+                    .rev()
+                    .fold(quoted(says), |inner, member| wrapped(&inner, member));
                 patches.add_raw(last..last, format!("{comma}{}:{value}", quoted(member)));
                 return Some(patches.apply(root.raw).into_owned().into_bytes());
             }
@@ -52,8 +72,8 @@ fn put(root: &Node<'_>, path: &[String], says: &str) -> Option<Vec<u8>> {
     Some(patches.apply(root.raw).into_owned().into_bytes())
 }
 
-fn wrapped(inner: String, member: &String) -> String {
-    match member.as_str() {
+fn wrapped(inner: &str, member: &str) -> String {
+    match member {
         "-" => format!("[{inner}]"),
         member => format!("{{{}:{inner}}}", quoted(member)),
     }
@@ -93,5 +113,24 @@ mod tests {
         ] {
             assert_eq!(marked(member, body), want, "{member} {body}");
         }
+    }
+
+    #[test]
+    fn an_id_is_given_where_there_is_none() {
+        let text =
+            "name = \"x\"\n[[collection]]\npath = \"/flavors\"\nid = [\"id\"]\nchosen = \"again\"";
+        let api = Api::compile(&toml::from_str(text).unwrap()).unwrap();
+        let with_id =
+            |body: &str| String::from_utf8(api.with_id("flavors", body.as_bytes(), "7")).unwrap();
+        assert_eq!(with_id(r#"{"name": "x"}"#), r#"{"name": "x","id":"7"}"#);
+        assert_eq!(
+            with_id(r#"{"flavor": {"ram": 1}}"#),
+            r#"{"flavor": {"ram": 1,"id":"7"}}"#
+        );
+        assert_eq!(
+            with_id(r#"{"flavor": {"id": "8"}}"#),
+            r#"{"flavor": {"id": "8"}}"#
+        );
+        assert_eq!(with_id("oops"), "oops");
     }
 }

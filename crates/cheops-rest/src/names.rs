@@ -50,30 +50,59 @@ impl Name {
     }
 }
 
+/// The last bytes that names of a set can have: most names are told apart by it, without looking at any.
+#[derive(Clone, Copy, Debug, Default)]
+struct LastBytes([u64; 4]);
+
+impl LastBytes {
+    fn add(&mut self, name: &Name) {
+        match name {
+            Name::Whole(text) | Name::Ends(text) => {
+                let last = text.bytes().next_back().unwrap_or_default();
+                self.0[usize::from(last >> 6)] |= 1 << (last & 63);
+            }
+            Name::Begins(_) => self.0 = [u64::MAX; 4],
+        }
+    }
+
+    fn may_have(self, name: &str) -> bool {
+        let last = name.as_bytes().last().copied().unwrap_or_default();
+        self.0[usize::from(last >> 6)] & (1 << (last & 63)) != 0
+    }
+}
+
 /// Names.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Names(Vec<Name>);
+pub(crate) struct Names {
+    names: Vec<Name>,
+    last: LastBytes,
+}
 
 impl Names {
     pub(crate) fn read<'t>(
         texts: impl IntoIterator<Item = &'t str>,
         key: &str,
     ) -> Result<Names, ProfileError> {
-        let names: Result<Vec<Name>, _> = texts
-            .into_iter()
-            .map(|text| Name::read(text, key))
-            .collect();
-        names.map(Names)
+        let mut set = Names::default();
+        for text in texts {
+            let name = Name::read(text, key)?;
+            set.last.add(&name);
+            set.names.push(name);
+        }
+        Ok(set)
     }
 
     pub(crate) fn has(&self, name: &str) -> bool {
-        self.0.iter().any(|known| known.star(name).is_some())
+        self.last.may_have(name) && self.names.iter().any(|known| known.star(name).is_some())
     }
 }
 
 /// Names of members that hold ids of others, each with the kind it names.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Refs(Vec<(Name, Whose)>);
+pub(crate) struct Refs {
+    refs: Vec<(Name, Whose)>,
+    last: LastBytes,
+}
 
 #[derive(Clone, Debug)]
 enum Whose {
@@ -104,7 +133,9 @@ impl Refs {
             refs.push((read, whose));
         }
         refs.sort_by_key(|(name, _)| name.weight());
-        Ok(Refs(refs))
+        let mut last = LastBytes::default();
+        refs.iter().for_each(|(name, _)| last.add(name));
+        Ok(Refs { refs, last })
     }
 
     /// The kind that a member of this name refers to, in an object of kind `same`. `Some(None)`: to something.
@@ -113,7 +144,10 @@ impl Refs {
         name: &'a str,
         same: Option<&'a str>,
     ) -> Option<Option<&'a str>> {
-        self.0.iter().find_map(|(known, whose)| {
+        if !self.last.may_have(name) {
+            return None;
+        }
+        self.refs.iter().find_map(|(known, whose)| {
             let star = known.star(name)?;
             Some(match whose {
                 Whose::Star => Some(star.trim_end_matches('_')),

@@ -2,7 +2,8 @@
 
 use crate::fields::{FieldFault, Fields, UNSET, Written};
 use crate::json::Node;
-use crate::tree::{is_within, put_together, take_apart};
+use crate::limits::PATCH_OPERATIONS_MAX;
+use crate::tree::{is_within, put_together, remove_within, take_apart};
 
 /// Reads a list of operations over what was written before.
 pub(crate) fn read(root: &Node<'_>, desired: &Fields) -> Result<Written, FieldFault> {
@@ -11,6 +12,10 @@ pub(crate) fn read(root: &Node<'_>, desired: &Fields) -> Result<Written, FieldFa
             "a patch is a list of operations".to_owned(),
         ));
     };
+    if operations.len() > PATCH_OPERATIONS_MAX {
+        let fault = format!("a patch of more than {PATCH_OPERATIONS_MAX} operations");
+        return Err(FieldFault::Unclear(fault));
+    }
     let mut now = desired.clone();
     let mut written = Written::default();
     for operation in operations {
@@ -94,8 +99,8 @@ fn take(path: &str, now: &mut Fields, written: &mut Written) -> Result<(), Field
 }
 
 fn clear(path: &str, now: &mut Fields, written: &mut Written) {
-    now.retain(|field, _| !is_within(field, path));
-    written.fields.retain(|field, _| !is_within(field, path));
+    remove_within(now, path);
+    remove_within(&mut written.fields, path);
 }
 
 fn beyond(path: &str) -> FieldFault {

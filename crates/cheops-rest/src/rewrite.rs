@@ -50,9 +50,7 @@ impl Api {
     ) -> Cow<'t, str> {
         let mut patches = Patches::default();
         self.url_ids(target, Place::Path, |id, range, dress| {
-            if let Some(new) = map(&id) {
-                patches.add(range, dress, &new);
-            }
+            replace(&mut patches, &id, range, dress, map(&id));
         });
         patches.apply(target)
     }
@@ -71,9 +69,7 @@ impl Api {
     ) -> Cow<'t, str> {
         let mut patches = Patches::default();
         self.header(name, value, |id, range, dress| {
-            if let Some(new) = map(&id) {
-                patches.add(range, dress, &new);
-            }
+            replace(&mut patches, &id, range, dress, map(&id));
         });
         patches.apply(value)
     }
@@ -119,7 +115,7 @@ impl Api {
         body: &Body<'_>,
         mut visit: impl FnMut(Id<'_>, Range<usize>),
     ) -> Result<(), RewriteError> {
-        match body.json()? {
+        match self.json_of(body)? {
             Some(text) => self.walk(body, text, |id, range, _| visit(id, range)),
             None => Ok(()),
         }
@@ -132,19 +128,25 @@ impl Api {
         body: &Body<'b>,
         map: impl Fn(&Id<'_>) -> Option<Cow<'m, str>>,
     ) -> Result<Cow<'b, [u8]>, RewriteError> {
-        let Some(text) = body.json()? else {
+        let Some(text) = self.json_of(body)? else {
             return Ok(Cow::Borrowed(body.bytes));
         };
         let mut patches = Patches::default();
         self.walk(body, text, |id, range, dress| {
-            if let Some(new) = map(&id) {
-                patches.add(range, dress, &new);
-            }
+            replace(&mut patches, &id, range, dress, map(&id));
         })?;
         Ok(match patches.apply(text) {
             Cow::Borrowed(same) => Cow::Borrowed(same.as_bytes()),
             Cow::Owned(new) => Cow::Owned(new.into_bytes()),
         })
+    }
+
+    /// The text in which ids are looked for.
+    fn json_of<'b>(&self, body: &Body<'b>) -> Result<Option<&'b str>, RewriteError> {
+        match body.kind.is_some_and(|kind| self.rule(kind).opaque) {
+            true => Ok(None),
+            false => body.json(),
+        }
     }
 
     fn walk(
@@ -165,7 +167,7 @@ impl Api {
 }
 
 impl<'b> Body<'b> {
-    /// The text in which ids are looked for. Nothing where it is not JSON by its own account.
+    /// Nothing where it is not JSON by its own account.
     fn json(&self) -> Result<Option<&'b str>, RewriteError> {
         let bytes = self.bytes;
         let blank = bytes.iter().all(u8::is_ascii_whitespace);
@@ -188,6 +190,19 @@ impl<'b> Body<'b> {
         utf8(bytes)
             .map(Some)
             .map_err(|NotJson { at }| RewriteError::NotJson { at })
+    }
+}
+
+/// An id that stays what it is stays as it is written.
+fn replace(
+    patches: &mut Patches,
+    id: &Id<'_>,
+    range: Range<usize>,
+    dress: Dress,
+    new: Option<Cow<'_, str>>,
+) {
+    if let Some(new) = new.filter(|new| *new != id.text) {
+        patches.add(range, dress, &new);
     }
 }
 

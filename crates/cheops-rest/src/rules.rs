@@ -17,6 +17,7 @@ pub(crate) struct Rule {
     pub(crate) kind: String,
     pub(crate) id: Vec<String>,
     pub(crate) id_header: Option<String>,
+    pub(crate) opaque: bool,
     pub(crate) wrap: Option<String>,
     pub(crate) list: Option<String>,
     pub(crate) counts: Vec<String>,
@@ -103,10 +104,18 @@ impl Rule {
             .map(|(n, sub)| Sub::read(sub, &at(&format!("sub[{n}]"))));
         check_mark(raw.mark.as_ref(), &at("mark"))?;
         check_ready(raw.ready.as_ref(), &at("ready"))?;
+        let finds = [
+            raw.mark.as_ref().map(|mark| ("mark", &mark.find)),
+            raw.matching.as_ref().map(|rule| ("match", &rule.find)),
+        ];
+        for (part, find) in finds.into_iter().flatten() {
+            check_find(find.as_deref(), &at(&format!("{part}.find")))?;
+        }
         Ok(Rule {
             kind,
             id: raw.id.clone().unwrap_or_else(|| fields.to_vec()),
             id_header: raw.id_header.clone(),
+            opaque: raw.opaque,
             wrap: raw.wrap.clone(),
             list: raw.list.clone(),
             counts: raw.counts.clone(),
@@ -124,9 +133,11 @@ impl Rule {
         })
     }
 
-    /// True if such an update writes what it writes, however often.
+    /// True if such an update writes what it writes, however often. Operations of a patch may not: `add` to a
+    /// list twice is twice in it.
     pub(crate) fn writes_plainly(&self, method: &str) -> bool {
-        self.described && self.updates.iter().any(|way| way.method == method)
+        let plainly = |way: &Update| way.method == method && way.form != UpdateForm::JsonPatch;
+        self.described && self.updates.iter().any(plainly)
     }
 }
 
@@ -190,6 +201,34 @@ fn check_mark(mark: Option<&MarkRule>, key: &str) -> Result<(), ProfileError> {
         return Err(ProfileError::new(format!("{key}.value"), fault));
     }
     Ok(())
+}
+
+/// A path, or a query of the collection.
+fn check_find(find: Option<&str>, key: &str) -> Result<(), ProfileError> {
+    let Some(find) = find else { return Ok(()) };
+    if !find.starts_with(['/', '?']) {
+        return Err(ProfileError::new(
+            key,
+            format!("{find:?} begins with neither `/` nor `?`"),
+        ));
+    }
+    let mut inside = false;
+    for each in find.chars().filter(|each| matches!(each, '{' | '}')) {
+        if inside == (each == '{') {
+            return Err(ProfileError::new(
+                key,
+                format!("{find:?} has a brace without its other half"),
+            ));
+        }
+        inside = each == '{';
+    }
+    match inside {
+        true => Err(ProfileError::new(
+            key,
+            format!("{find:?} has a brace without its other half"),
+        )),
+        false => Ok(()),
+    }
 }
 
 fn check_ready(ready: Option<&ReadyRule>, key: &str) -> Result<(), ProfileError> {

@@ -17,7 +17,7 @@ fn take_apart_at(node: &Node<'_>, name: &str, depth: usize, out: &mut Fields) {
             for (key, value) in members {
                 let inner = below(name, &decode(key));
                 // Of members with one name the last counts, with all that is in it.
-                out.retain(|field, _| !is_within(field, &inner));
+                remove_within(out, &inner);
                 take_apart_at(value, &inner, depth + 1, out);
             }
         }
@@ -43,6 +43,26 @@ pub(crate) fn is_within(field: &str, name: &str) -> bool {
         Some(rest) => name.is_empty() || rest.is_empty() || rest.starts_with('/'),
         None => false,
     }
+}
+
+/// Takes away the field itself and all below it.
+pub(crate) fn remove_within(fields: &mut Fields, name: &str) {
+    fields.remove(name);
+    while let Some(inner) = first_below(fields, name).cloned() {
+        fields.remove(&inner);
+    }
+}
+
+/// The first field below that name.
+pub(crate) fn first_below<'f>(fields: &'f Fields, name: &str) -> Option<&'f String> {
+    let beneath = format!("{name}/");
+    let (first, _) = fields.range(beneath.clone()..).next()?;
+    first.starts_with(&beneath).then_some(first)
+}
+
+/// `a/b/c` → `a/b`, `a`.
+pub(crate) fn ancestors(name: &str) -> impl Iterator<Item = &str> {
+    name.rmatch_indices('/').map(|(at, _)| &name[..at])
 }
 
 /// True for a field that stands below the resource.

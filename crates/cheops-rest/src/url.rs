@@ -32,19 +32,17 @@ impl Api {
             }
         };
         let mut kind = None;
-        if let Some(segments) = Segments::of(&url[path.clone()]) {
+        // `images/7` is relative to some place above it.
+        let (text, shift) = match url[path.clone()].starts_with('/') {
+            true => (Cow::Borrowed(&url[path.clone()]), 0),
+            false => (Cow::Owned(format!("/{}", &url[path.clone()])), 1),
+        };
+        if let Some(segments) = Segments::of(&text) {
             kind = self.path_ids(&segments, |text, kind, range| {
-                let range = range.start + path.start..range.end + path.start;
+                let range = range.start + path.start - shift..range.end + path.start - shift;
                 let text = percent_decoded(text);
-                visit(
-                    Id {
-                        text,
-                        kind,
-                        place: place(Place::Path),
-                    },
-                    range,
-                    Dress::Segment,
-                );
+                let place = place(Place::Path);
+                visit(Id { text, kind, place }, range, Dress::Segment);
             });
         }
         if let Some(query) = query {

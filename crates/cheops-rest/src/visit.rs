@@ -13,29 +13,6 @@ use crate::rules::Rule;
 use crate::splice::Dress;
 use crate::url::is_url;
 
-/// Members that say nothing of what they hold.
-const WRAPS: &[&str] = &[
-    "items",
-    "item",
-    "data",
-    "results",
-    "result",
-    "records",
-    "record",
-    "entries",
-    "entry",
-    "values",
-    "value",
-    "list",
-    "objects",
-    "object",
-    "resources",
-    "resource",
-    "content",
-    "metadata",
-    "_embedded",
-];
-
 pub(crate) struct Walk<'a, F> {
     api: &'a Api,
     rule: Option<&'a Rule>,
@@ -124,7 +101,7 @@ impl<'a, F: FnMut(Id<'_>, Range<usize>, Dress)> Walk<'a, F> {
         };
         let named = |part: &&str| *part != "-" && part.parse::<usize>().is_err();
         let last = path.rsplit('/').find(named).unwrap_or_default();
-        match self.own_rank(last, kind) {
+        match self.own_rank(self.own_fields(kind), last) {
             Some(_) => Role { is: Is::Own, kind },
             None => self.member(
                 last,
@@ -175,6 +152,7 @@ impl<'a, F: FnMut(Id<'_>, Range<usize>, Dress)> Walk<'a, F> {
     }
 
     fn object(&mut self, role: Role<'a>, depth: usize) -> Result<(), NotJson> {
+        let fields = self.own_fields(role.kind);
         let mut best = usize::MAX;
         let mut first: Option<Candidate<'a>> = None;
         let mut others: Vec<Candidate<'a>> = Vec::new();
@@ -184,7 +162,7 @@ impl<'a, F: FnMut(Id<'_>, Range<usize>, Dress)> Walk<'a, F> {
         }
         loop {
             let raw_key = self.scanner.key()?;
-            match self.own_rank(raw_key, role.kind) {
+            match self.own_rank(fields, raw_key) {
                 Some(rank) if matches!(self.scanner.peek(), b'"' | b'0'..=b'9') => {
                     let candidate = self.candidate()?;
                     if rank < best {
@@ -212,12 +190,18 @@ impl<'a, F: FnMut(Id<'_>, Range<usize>, Dress)> Walk<'a, F> {
         Ok(())
     }
 
-    /// How good a name this is for the member that holds the object's own id.
-    fn own_rank(&self, raw_key: &str, kind: Option<&str>) -> Option<usize> {
-        let fields = match (self.rule, kind) {
-            (Some(rule), Some(kind)) if kinds_agree(kind, &rule.kind) => &rule.id,
+    /// The members that may hold the id of an object of that kind, the best first.
+    fn own_fields(&self, kind: Option<&str>) -> &'a [String] {
+        match (self.rule, kind) {
+            (Some(rule), Some(kind)) if kind == rule.kind || kinds_agree(kind, &rule.kind) => {
+                &rule.id
+            }
             _ => &self.api.ids.fields,
-        };
+        }
+    }
+
+    /// How good a name this is for the member that holds the object's own id.
+    fn own_rank(&self, fields: &[String], raw_key: &str) -> Option<usize> {
         let rank = fields.iter().position(|field| field == raw_key)?;
         // Where names are ids, clients choose them, and they are the same everywhere.
         (self.side == Side::Answer || raw_key != "name").then_some(rank)
@@ -275,14 +259,19 @@ impl<'a, F: FnMut(Id<'_>, Range<usize>, Dress)> Walk<'a, F> {
                 self.link(raw, start, role)
             }
             Is::Own | Is::Ref | Is::Link | Is::Nothing => {
-                if self.api.ids.reach == Reach::Unmistakable && is_unmistakable(raw) {
-                    let id = Id {
-                        text: raw.into(),
-                        kind: None,
-                        place: Place::Text,
-                    };
-                    (self.visit)(id, start..start + raw.len(), Dress::Text);
-                }
+                let kind = match self.api.ids.reach {
+                    Reach::Unmistakable if is_unmistakable(raw) => None,
+                    Reach::Everywhere if !raw.is_empty() => {
+                        self.rule.map(|rule| rule.kind.as_str())
+                    }
+                    Reach::Unmistakable | Reach::Named | Reach::Everywhere => return,
+                };
+                let id = Id {
+                    text: decode(raw),
+                    kind,
+                    place: Place::Text,
+                };
+                (self.visit)(id, start..start + raw.len(), Dress::Text);
             }
         }
     }
@@ -359,7 +348,7 @@ fn role<'n>(
     }
     let wrap = rule
         .is_some_and(|rule| rule.wrap.as_deref() == Some(key) || rule.list.as_deref() == Some(key));
-    let kind = if wrap || WRAPS.contains(&key) {
+    let kind = if wrap || says_nothing(key) {
         outer
     } else {
         Some(key)
@@ -370,4 +359,30 @@ fn role<'n>(
         Is::Nothing
     };
     Role { is, kind }
+}
+
+/// Members that say nothing of what they hold.
+fn says_nothing(key: &str) -> bool {
+    matches!(
+        key,
+        "items"
+            | "item"
+            | "data"
+            | "results"
+            | "result"
+            | "records"
+            | "record"
+            | "entries"
+            | "entry"
+            | "values"
+            | "value"
+            | "list"
+            | "objects"
+            | "object"
+            | "resources"
+            | "resource"
+            | "content"
+            | "metadata"
+            | "_embedded"
+    )
 }

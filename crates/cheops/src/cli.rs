@@ -29,6 +29,14 @@ pub(crate) enum Command {
     Demo(DemoArgs),
     /// Make a mesh: a certificate authority and an identity for each site
     Init(InitArgs),
+    /// Check configurations and profiles: exit 0 if all is well, 1 to look at something, 2 if one cannot be used
+    Lint {
+        /// A configuration or a profile; may be repeated
+        #[arg(value_name = "FILE", required = true)]
+        files: Vec<PathBuf>,
+        #[command(flatten)]
+        format: FormatArgs,
+    },
     /// Show every site: exit 0 if all are connected, 1 if not
     Status {
         #[command(flatten)]
@@ -111,7 +119,7 @@ pub(crate) struct DemoArgs {
     /// How many sites
     #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u8).range(2..=6))]
     pub(crate) sites: u8,
-    /// Tell the story of sharing, check each answer, and stop
+    /// Tell the story of sharing and of replicas, check each answer, and stop
     #[arg(long)]
     pub(crate) script: bool,
     /// Show what the agents log

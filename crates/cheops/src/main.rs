@@ -22,6 +22,7 @@ fn main() -> ExitCode {
         Command::Agent(args) => commands::agent::run(&args),
         Command::Demo(args) => commands::demo::run(&args),
         Command::Init(args) => commands::init::run(&args),
+        Command::Lint { files, format } => commands::lint::run(&files, &format),
         Command::Status { admin, format } => commands::status::run(&admin, &format),
         Command::Resource(command) => commands::replicas::resource::run(command),
         Command::Op(command) => commands::replicas::op::run(command),

@@ -7,7 +7,7 @@
 mod load;
 mod origin;
 mod peers;
-mod process;
+pub(crate) mod process;
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -16,6 +16,7 @@ use anyhow::Context;
 use clap::Args;
 
 use load::Load;
+pub(crate) use peers::free_address;
 use peers::{Peer, Skipped};
 
 #[derive(Args)]
@@ -123,12 +124,12 @@ fn print_table(peers: &[Peer], seen: &[Vec<Seen>], base: &str) {
     }
 }
 
-fn median(mut values: Vec<f64>) -> f64 {
+pub(crate) fn median(mut values: Vec<f64>) -> f64 {
     values.sort_by(f64::total_cmp);
     values.get(values.len() / 2).copied().unwrap_or(f64::NAN)
 }
 
-fn say(text: &str) {
+pub(crate) fn say(text: &str) {
     let _ = std::io::Write::write_all(
         &mut std::io::stdout().lock(),
         format!("{text}\n").as_bytes(),

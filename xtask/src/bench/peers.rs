@@ -234,7 +234,7 @@ impl Bench<'_> {
 }
 
 /// A port that was free a moment ago.
-fn free_address() -> SocketAddr {
+pub(crate) fn free_address() -> SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").and_then(|listener| listener.local_addr());
     listener.unwrap_or(SocketAddr::from(([127, 0, 0, 1], 0)))
 }

@@ -5,7 +5,7 @@ use std::fs;
 use anyhow::Context;
 
 /// User and system time so far, in microseconds.
-pub(super) fn cpu_us(pid: u32) -> anyhow::Result<f64> {
+pub(crate) fn cpu_us(pid: u32) -> anyhow::Result<f64> {
     // Nanoseconds on a CPU per thread: finer than the ticks of /proc/PID/stat.
     let mut total_ns = 0.0;
     for pid in family(pid) {
@@ -20,7 +20,7 @@ pub(super) fn cpu_us(pid: u32) -> anyhow::Result<f64> {
 }
 
 /// Resident memory, in megabytes.
-pub(super) fn memory_mb(pid: u32) -> anyhow::Result<f64> {
+pub(crate) fn memory_mb(pid: u32) -> anyhow::Result<f64> {
     let mut total_kb = 0.0;
     for pid in family(pid) {
         let text = fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
@@ -29,6 +29,11 @@ pub(super) fn memory_mb(pid: u32) -> anyhow::Result<f64> {
         total_kb += kb.unwrap_or_default();
     }
     Ok(total_kb / 1e3)
+}
+
+/// How many descriptors a process holds.
+pub(crate) fn descriptors(pid: u32) -> usize {
+    fs::read_dir(format!("/proc/{pid}/fd")).map_or(0, Iterator::count)
 }
 
 /// The process and its children: some proxies serve from a child.

@@ -99,7 +99,9 @@ impl Caller {
     pub(super) fn call(&self, job: Job, door: Inbox, (life, call): (u64, CallId)) {
         let caller = self.clone();
         self.0.runtime.spawn(async move {
+            let what = (job.replicant, word(&job.call));
             let outcome = Box::new(caller.run(job).await);
+            tracing::debug!(replicant = ?what.0, call = what.1, outcome = told(&outcome), "called a service");
             // The agent stops if nobody hears it.
             let _ = door.put(Input::Outcome {
                 life,
@@ -133,6 +135,31 @@ impl Caller {
             Call::Delete { local, only_if } => desk.delete(&local, only_if.as_ref()).await,
             Call::Probe { how, op, fields } => desk.probe(how, &op, &fields).await,
         }
+    }
+}
+
+fn word(call: &Call) -> &'static str {
+    match call {
+        Call::Create { .. } => "create",
+        Call::Run { .. } => "run",
+        Call::Settle { .. } => "settle",
+        Call::Delete { .. } => "delete",
+        Call::Probe { .. } => "probe",
+    }
+}
+
+/// What a log may say of an outcome: nothing that a client sent or a service said.
+fn told(outcome: &Outcome) -> String {
+    match outcome {
+        Outcome::Applied { status, .. } => format!("applied {status}"),
+        Outcome::Refused { class, status, .. } => format!("refused {status} {class:?}"),
+        Outcome::NotSent => "not sent".to_owned(),
+        Outcome::Unknown => "unknown".to_owned(),
+        Outcome::Found(found) => match found {
+            cheops_core::operation::Found::Ours(_) => "found it".to_owned(),
+            cheops_core::operation::Found::None => "found nothing".to_owned(),
+            cheops_core::operation::Found::Several => "found several".to_owned(),
+        },
     }
 }
 

@@ -18,6 +18,15 @@ pub(super) struct Disk {
     seal: Seal,
 }
 
+/// Whether this site was there before its store was made.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Past {
+    /// Nothing tells of it.
+    None,
+    /// It knew other sites: an earlier store of it is lost.
+    Some,
+}
+
 /// Why a batch was not stored.
 #[derive(Debug)]
 pub(super) enum DiskFault {
@@ -52,16 +61,20 @@ impl Disk {
         Disk { store, seal }
     }
 
-    /// The number of the store's present life: greater than every one before it, on whatever disk.
-    pub(super) fn life(&self, opening: Opening) -> Result<u64, DiskFault> {
+    /// The number of the store's present life: 1 for the first store that this site ever had, else
+    /// greater than every one before it, on whatever disk.
+    pub(super) fn life(&self, opening: Opening, past: Past) -> Result<u64, DiskFault> {
         let kept = self.store.get(Table::Meta, LIFE_KEY)?;
         let kept = kept.and_then(|bytes| Some(u64::from_be_bytes(bytes.try_into().ok()?)));
         if let Some(life) = kept.filter(|_| !opening.is_new_incarnation()) {
             return Ok(life);
         }
         let clock = SystemTime::now().duration_since(UNIX_EPOCH);
-        let now_ms = clock.map_or(1, |since| since.as_millis() as u64);
-        let life = now_ms.max(kept.map_or(1, |life| life + 1));
+        let now_ms = clock.map_or(2, |since| since.as_millis() as u64);
+        let life = match (opening, past) {
+            (Opening::Created, Past::None) => 1,
+            _ => now_ms.max(kept.map_or(2, |life| life + 1)),
+        };
         let mut batch = Batch::new();
         batch
             .put(Table::Meta, LIFE_KEY, life.to_be_bytes())
@@ -182,8 +195,16 @@ mod tests {
         assert_eq!(found(0), [(CoreTable::Log, b"a".to_vec(), b"1".to_vec())]);
         assert_eq!(found(1), [(CoreTable::Log, b"a".to_vec(), b"3".to_vec())]);
 
-        let life = disk.life(Opening::Created).unwrap();
-        assert_eq!(disk.life(Opening::Continued).unwrap(), life);
-        assert!(disk.life(Opening::RolledBack).unwrap() > life);
+        let life = |opening, past| disk.life(opening, past).unwrap();
+        assert_eq!(life(Opening::Created, Past::None), 1);
+        assert_eq!(life(Opening::Continued, Past::Some), 1);
+        let restored = life(Opening::RolledBack, Past::Some);
+        assert!(restored > 1);
+        assert_eq!(life(Opening::Continued, Past::Some), restored);
+        assert!(life(Opening::Copied, Past::Some) > restored);
+        assert!(
+            life(Opening::Created, Past::Some) > 1,
+            "an earlier store is lost"
+        );
     }
 }

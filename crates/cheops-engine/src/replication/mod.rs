@@ -43,7 +43,7 @@ use crate::mesh::{Accepted, Dialer};
 use crate::picture::Picture;
 use crate::registry::Endpoints;
 use caller::Caller;
-use disk::{Disk, DiskFault};
+use disk::{Disk, DiskFault, Past};
 use limits::SHARDS;
 use links::Outlets;
 use seal::Seal;
@@ -119,8 +119,10 @@ impl Replication {
             path: folder.clone(),
             why,
         };
-        let (disk, life, opening) = open(&folder).map_err(|fault| broken(worded(fault)))?;
-        if opening.is_new_incarnation() && opening != Opening::Created {
+        let others = others(&config.pictures.borrow());
+        let opened = open(&folder, &others).map_err(|fault| broken(worded(fault)))?;
+        let (disk, life, opening) = opened;
+        if opening.is_new_incarnation() && life > 1 {
             tracing::warn!(%opening, "the records are of an earlier time: other sites are asked what was done since");
         }
         let runtime = Handle::current();
@@ -136,7 +138,6 @@ impl Replication {
         );
         let disk = Arc::new(disk);
         let started = Instant::now();
-        let peers = peers(&config.pictures.borrow(), opening);
         let (mut inboxes, mut threads) = (Vec::new(), Vec::new());
         for number in 0..SHARDS {
             let seed = Seed {
@@ -146,7 +147,7 @@ impl Replication {
                 key: key.clone(),
                 tuning: config.tuning.clone(),
                 incarnation: life,
-                peers: peers.clone(),
+                peers: others.clone(),
                 disk: disk.clone(),
                 index: index.clone(),
                 outlets: outlets.clone(),
@@ -297,28 +298,28 @@ pub fn opaque_reference(body: &[u8]) -> String {
     format!("blake3:{}", blake3::hash(body).to_hex())
 }
 
-fn open(folder: &Path) -> Result<(Disk, u64, Opening), DiskFault> {
+fn open(folder: &Path, others: &[SiteName]) -> Result<(Disk, u64, Opening), DiskFault> {
     let unusable = |fault: io::Error| DiskFault::Unusable(fault.to_string());
     std::fs::create_dir_all(folder).map_err(unusable)?;
     let store = SqliteStore::open(folder).map_err(|error: StoreError| DiskFault::from(error))?;
     let opening = store.opening();
     let seal = Seal::open(&folder.join("seal.key")).map_err(unusable)?;
     let disk = Disk::new(Arc::new(store), seal);
-    let life = disk.life(opening)?;
+    let past = match others.is_empty() {
+        true => Past::None,
+        false => Past::Some,
+    };
+    let life = disk.life(opening, past)?;
     Ok((disk, life, opening))
 }
 
-/// Whom to ask what an earlier disk of this site did. A disk that never was another asks nobody.
-fn peers(picture: &Picture, opening: Opening) -> Vec<SiteName> {
-    if opening == Opening::Created {
-        return Vec::new();
-    }
-    let others = picture
-        .view
-        .sites
-        .keys()
-        .filter(|site| **site != picture.here);
-    others.cloned().collect()
+/// Whom this site knew when it started: whom to ask what an earlier disk of it did.
+fn others(picture: &Picture) -> Vec<SiteName> {
+    let sites = picture.view.sites.keys();
+    sites
+        .filter(|site| **site != picture.here)
+        .cloned()
+        .collect()
 }
 
 fn worded(fault: DiskFault) -> String {

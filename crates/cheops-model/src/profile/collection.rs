@@ -15,6 +15,9 @@ pub struct Collection {
     pub id: Option<Vec<String>>,
     /// The header of a create's answer that names the new id, before anything in the body.
     pub id_header: Option<String>,
+    /// Bodies are to be kept to the byte: they are not taken apart, and no id is replaced in them.
+    #[serde(default)]
+    pub opaque: bool,
     /// The one member of bodies that holds the resource, `server` for `{"server": {…}}`; `""` if there is
     /// none; guessed if left out.
     pub wrap: Option<String>,

@@ -33,4 +33,6 @@ pub enum Reach {
     Unmistakable,
     /// Nowhere else.
     Named,
+    /// Every whole text value, whatever it looks like: for services whose ids are long and random.
+    Everywhere,
 }

@@ -91,6 +91,7 @@ async fn page(journey: &Journey<'_>, site: &SiteName, call: &Call, next: Option<
         body: Body::empty(),
         upgrade: None,
         asker: call.asker,
+        has_baggage: call.has_baggage,
     };
     if let Some(next) = next {
         let Ok(target) = PathAndQuery::try_from(next) else {

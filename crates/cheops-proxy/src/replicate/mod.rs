@@ -24,6 +24,7 @@ use crate::here::{self, Call};
 use crate::peer;
 use crate::problem::Problem;
 use crate::route::Journey;
+use crate::service::Service;
 pub(crate) use answer::operation_url;
 use ids::{Ids, fits};
 use write::Wanted;
@@ -58,6 +59,12 @@ enum Concern {
     Below(Arc<Known>),
     /// It names one that this site has no record of.
     Unknown(String),
+}
+
+/// Whether a request for this site's own service has anything to do with replicants. Asked of every
+/// request: an ordinary one costs no lock and no allocation.
+pub(crate) fn concerns(service: &Service, call: &Call) -> bool {
+    call.upgrade.is_none() && !matches!(service.replicas.concern(call), Concern::None)
 }
 
 /// A request for the service of this site, wherever it entered the mesh.

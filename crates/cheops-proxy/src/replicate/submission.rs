@@ -75,6 +75,11 @@ impl Draft<'_> {
             Kind::Update => self.updated(&asked, desired)?,
             Kind::Create | Kind::Delete | Kind::Action => Fields::new(),
         };
+        // An update that says which values its fields are to have does no harm when it is done again.
+        let repeat = match (wanted.kind, fields.is_empty()) {
+            (Kind::Update, false) => Repeat::Safe,
+            _ => wanted.repeat,
+        };
         let op = Operation {
             id: self.operation_id(&asked)?,
             replicant: known.id,
@@ -82,7 +87,7 @@ impl Draft<'_> {
             fields,
             digest: digest(&asked),
             rest: encode(&asked),
-            repeat: wanted.repeat,
+            repeat,
             origin: self.replicas.here.clone(),
             ttl_ms: None,
             expects: None,

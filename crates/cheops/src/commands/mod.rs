@@ -3,6 +3,7 @@
 pub(crate) mod agent;
 pub(crate) mod demo;
 pub(crate) mod init;
+pub(crate) mod lint;
 pub(crate) mod replicas;
 pub(crate) mod scope;
 pub(crate) mod status;

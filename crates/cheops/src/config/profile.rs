@@ -4,6 +4,7 @@ use std::path::Path;
 
 use anyhow::{Context, anyhow, bail};
 use cheops_model::Profile;
+use cheops_rest::Api;
 
 macro_rules! shipped {
     ($($name:literal),*) => {
@@ -17,7 +18,9 @@ const SHIPPED: &[(&str, &str)] = shipped![
     "openstack-image",
     "openstack-compute",
     "openstack-network",
-    "openstack-placement"
+    "openstack-placement",
+    "docker-registry",
+    "pocketbase"
 ];
 
 /// The profile of that name, or in that file.
@@ -38,7 +41,10 @@ pub(super) fn load(name: &str) -> anyhow::Result<Profile> {
 }
 
 fn read(text: &str) -> anyhow::Result<Profile> {
-    toml::from_str(text).map_err(|fault| anyhow!("{}", fault.to_string().trim()))
+    let profile: Profile =
+        toml::from_str(text).map_err(|fault| anyhow!("{}", fault.to_string().trim()))?;
+    Api::compile(&profile)?;
+    Ok(profile)
 }
 
 #[cfg(test)]

@@ -2,7 +2,7 @@
 
 use cheops_core::operation::{Fields, Refusal};
 use cheops_core::{Operation, Outcome};
-use cheops_rest::{Answer, CallBody, CallKind, Chosen, Class};
+use cheops_rest::{Answer, CallBody, CallKind, Chosen, Class, Meaning};
 
 use super::super::http::Heard;
 use super::super::limits::ANSWER_BYTES_MAX;
@@ -50,25 +50,45 @@ impl Desk<'_> {
         if self.api().class(CallKind::Create, status, body) != Class::Applied {
             return self.outcome(CallKind::Create, heard, asked, None);
         }
-        let chosen = self.api().asked_id(&asked.kind, &asked.body);
         let headers = pairs(&heard.headers);
         let answer = Answer {
             headers: &headers,
             body,
         };
-        match self.api().created(&asked.kind, chosen.as_deref(), &answer) {
+        let in_path = self.chosen_in_path(asked);
+        match self
+            .api()
+            .created(&asked.kind, in_path, &asked.body, &answer)
+        {
             Ok(created) => self.outcome(CallKind::Create, heard, asked, Some(&created.id)),
             Err(_) => Outcome::Unknown,
         }
+    }
+
+    /// The id that the client put into the path.
+    fn chosen_in_path<'a>(&'a self, asked: &'a Asked) -> Option<&'a str> {
+        match self.api().classify(&asked.method, &asked.path) {
+            Meaning::Create { chosen, .. } => chosen,
+            Meaning::Update { item, .. } => Some(item.id),
+            _ => None,
+        }
+    }
+
+    /// The id that the client wants it to have.
+    pub(super) fn chosen(&self, asked: &Asked) -> Option<String> {
+        let api = self.api();
+        if api.chosen(&asked.kind) == Chosen::Never {
+            return None;
+        }
+        let in_path = self.chosen_in_path(asked).map(str::to_owned);
+        in_path.or_else(|| api.asked_id(&asked.kind, &asked.body))
     }
 
     /// What clients have written since is in it from the beginning.
     async fn create_again(&self, op: &Operation, asked: &Asked, fields: &Fields) -> Outcome {
         let api = self.api();
         let collection = self.local_path(&asked.collection);
-        let chosen = api
-            .asked_id(&asked.kind, &asked.body)
-            .filter(|_| api.chosen(&asked.kind) != Chosen::Never);
+        let chosen = self.chosen(asked);
         let mark = mark_of(op);
         let calls = api.create_calls(
             &asked.kind,

@@ -83,15 +83,23 @@ impl Desk<'_> {
             DoubtBy::Nothing => return Outcome::Found(Found::Several),
         };
         let collection = self.local_path(&asked.collection);
-        let mut search = api.search(how, &asked.kind, &collection, fields, &mark_of(op));
+        let chosen = self.chosen(&asked);
+        let mut search = api.search(
+            how,
+            &asked.kind,
+            &collection,
+            fields,
+            chosen.as_deref(),
+            &mark_of(op),
+        );
         let mut next = search.ask().to_owned();
         loop {
             let heard = match self.get(&next, &asked, PROBE_BYTES_MAX).await {
                 Ok(heard) => heard,
                 Err(_) => return Outcome::NotSent,
             };
-            if heard.status.as_u16() != 200 || heard.body.is_none() {
-                return Outcome::NotSent;
+            if heard.body.is_none() {
+                return Outcome::Found(Found::Several);
             }
             let body = self.in_meta_ids(&heard, &asked);
             let index = &self.inner.index;
@@ -101,8 +109,9 @@ impl Desk<'_> {
                 headers: &headers,
                 body: &body,
             };
-            match search.read(api, &answer, mapped) {
+            match search.read(api, heard.status.as_u16(), &answer, mapped) {
                 Step::Ask(more) => next = more,
+                Step::AskAgain => return Outcome::NotSent,
                 Step::Done(cheops_rest::Found::Ours(local)) => {
                     return Outcome::Found(Found::Ours(local));
                 }

@@ -1,6 +1,7 @@
 //! `cheops demo`: sites, sample services and the distance between them, on one machine.
 
 mod http;
+mod replication;
 mod stage;
 mod story;
 

@@ -1,4 +1,4 @@
-//! `cheops demo --script`: the story of sharing, each answer checked.
+//! `cheops demo --script`: the story of sharing and of replicas, each answer checked.
 
 use std::process::ExitCode;
 use std::time::Instant;
@@ -15,6 +15,7 @@ pub(super) async fn tell(stage: &Stage) -> anyhow::Result<ExitCode> {
     story.cut(&image_id).await?;
     story.otherwise().await?;
     story.heal(&image_id).await?;
+    story.replicate().await?;
     if story.wrong > 0 {
         terminal::print(&format!(
             "\n{} answers were not as they have to be",
@@ -26,8 +27,8 @@ pub(super) async fn tell(stage: &Stage) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-struct Story<'a> {
-    stage: &'a Stage,
+pub(super) struct Story<'a> {
+    pub(super) stage: &'a Stage,
     wrong: u32,
 }
 
@@ -142,7 +143,7 @@ impl Story<'_> {
         .await
     }
 
-    async fn send(
+    pub(super) async fn send(
         &mut self,
         method: &str,
         address: std::net::SocketAddr,
@@ -162,7 +163,7 @@ impl Story<'_> {
         Ok(answer)
     }
 
-    fn check(&mut self, what: &str, held: bool) {
+    pub(super) fn check(&mut self, what: &str, held: bool) {
         terminal::print(&format!(
             "   {} {what}",
             if held { "ok   " } else { "WRONG" }
@@ -173,6 +174,6 @@ impl Story<'_> {
 
 const NAMED: &str = "{\"name\":\"spare\"}";
 
-fn say(text: &str) {
+pub(super) fn say(text: &str) {
     terminal::print(&format!("\n{text}"));
 }

@@ -147,10 +147,9 @@ fn page(resource: &Resource) -> String {
             let _ = write!(text, "\n{site}: {why}");
         }
         if matches!(replica.state.as_str(), "diverged" | "in-doubt") {
-            let id = &resource.id;
             let _ = write!(
                 text,
-                "\nmend it: cheops resource repair {id} --site {site} --how retry|skip|settle"
+                "\nmend it: cheops resource repair ID --site {site} --how retry|skip|settle"
             );
         }
     }
@@ -177,11 +176,7 @@ fn differences(diff: &Diff) -> String {
         }
     }
     if diff.same == Some(false) {
-        let id = &diff.id;
-        let _ = write!(
-            text,
-            "\nwrite the field again through an agent, and see `cheops resource show {id}`"
-        );
+        text.push_str("\nto put it right, write the field once more through an agent");
     }
     text
 }

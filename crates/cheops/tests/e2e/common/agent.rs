@@ -14,7 +14,7 @@ use super::PATIENCE;
 pub(crate) fn program() -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_cheops"));
     for (name, _) in std::env::vars_os() {
-        if name.to_string_lossy().starts_with("CHEOPS") {
+        if name.to_string_lossy().starts_with("CHEOPS") && name != "CHEOPS_LOG" {
             command.env_remove(name);
         }
     }

@@ -190,7 +190,12 @@ pub(crate) async fn try_ask(
     headers: &[(&str, &str)],
     body: &[u8],
 ) -> Result<Answer, String> {
-    let mut connection = Connection::open(address).await;
+    let stream = TcpStream::connect(address).await;
+    let stream = stream.map_err(|fault| format!("not connected: {fault}"))?;
+    stream.set_nodelay(true).unwrap();
+    let mut connection = Connection {
+        stream: BufReader::new(stream),
+    };
     let length = body.len().to_string();
     let mut all = headers.to_vec();
     if !headers.iter().any(|(name, _)| *name == "Host") {
@@ -201,7 +206,8 @@ pub(crate) async fn try_ask(
     }
     let mut request = spell(&format!("{method} {path} HTTP/1.1"), &all);
     request.extend_from_slice(body);
-    connection.write(&request).await;
+    let written = connection.stream.write_all(&request).await;
+    written.map_err(|fault| format!("not written: {fault}"))?;
     connection.answer(method).await
 }
 
