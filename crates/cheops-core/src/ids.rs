@@ -101,6 +101,14 @@ impl MeshKey {
         ReplicantId(self.hash_u128(&[b"queue", from, to, &incarnation.to_be_bytes()]))
     }
 
+    /// What is left of entries that were folded in one reign and are in no log any more.
+    pub fn remains_of(&self, replicant: ReplicantId, epoch: &Epoch, index: u64) -> OperationId {
+        let id = replicant.0.to_be_bytes();
+        let (counter, index) = (epoch.counter.to_be_bytes(), index.to_be_bytes());
+        let site = epoch.site.as_str().as_bytes();
+        OperationId(self.hash_u128(&[b"remains", &id, &counter, site, &index]))
+    }
+
     /// The id that clients see.
     pub fn meta_id(&self, replicant: ReplicantId, shape: Shape) -> String {
         let body = self.hash_u128(&[b"meta", &replicant.0.to_be_bytes()]);

@@ -16,6 +16,10 @@ pub const LOG_ENTRIES_MAX: usize = 4_096;
 /// Entries that every site has applied and that are kept all the same: a compaction is worth its write.
 pub const COMPACT_EVERY: usize = 8;
 
+/// Reigns of a log that are remembered after their entries were folded. Logs that parted earlier count as sharing
+/// nothing, which parks what could have been applied.
+pub const EPOCHS_MAX: usize = 256;
+
 /// Requests this site has taken for a leader it cannot reach. Beyond: 503.
 pub const OUTBOX_MAX: usize = 10_000;
 

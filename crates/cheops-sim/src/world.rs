@@ -394,7 +394,7 @@ impl World {
         let effects = effects.unwrap_or_else(|never| match never {});
         let core = self.hosts[host].core.as_ref().expect("it has just spoken");
         self.history.see(self.now_ms, host, &changes, |id| {
-            core.replicant(id).map(|view| view.base)
+            core.replicant(id).map(|view| view.runs)
         });
         self.hosts[host].disk.commit(changes);
         let count = effects.len();

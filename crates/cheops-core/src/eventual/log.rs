@@ -8,6 +8,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use serde::{Deserialize, Serialize};
 
 use crate::ids::{Epoch, OperationId};
+use crate::limits::EPOCHS_MAX;
 use crate::operation::{Fields, Kind, Operation};
 
 /// What stands at an index.
@@ -100,8 +101,8 @@ pub struct Kept {
 pub struct Base {
     /// The last of them.
     pub index: u64,
-    /// Its epoch.
-    pub epoch: Option<Epoch>,
+    /// Their epochs, each with its first index: where two logs parted is known also after it was folded.
+    pub starts: Vec<(Epoch, u64)>,
     /// What clients had written by then.
     pub fields: Fields,
     /// True if they deleted it.
@@ -178,26 +179,11 @@ impl Log {
         self.entries.push_back(Kept { entry, stage });
     }
 
-    pub(crate) fn epoch_at(&self, index: u64) -> Option<&Epoch> {
-        if index == self.base.index {
-            return self.base.epoch.as_ref();
-        }
-        self.get(index).map(|kept| &kept.entry.epoch)
-    }
-
-    /// The epochs from the base on, each with its first index.
+    /// The epochs from the first entry on, each with its first index.
     pub(crate) fn runs(&self) -> Runs {
-        let mut starts: Vec<(Epoch, u64)> = Vec::new();
-        if let Some(epoch) = &self.base.epoch {
-            starts.push((epoch.clone(), self.base.index));
-        }
+        let mut starts = self.base.starts.clone();
         for kept in &self.entries {
-            if starts
-                .last()
-                .is_none_or(|(epoch, _)| *epoch != kept.entry.epoch)
-            {
-                starts.push((kept.entry.epoch.clone(), kept.entry.index));
-            }
+            begin(&mut starts, &kept.entry);
         }
         Runs {
             base: self.base.index,
@@ -206,18 +192,9 @@ impl Log {
         }
     }
 
-    /// The last index at which both logs are the same; none if what they share was folded on a side.
-    pub(crate) fn fork(&self, other: &Runs) -> Option<u64> {
-        let low = self.base.index.max(other.base);
-        let mut fork = (low == 0).then_some(0);
-        for index in low.max(1)..=self.last().min(other.last) {
-            if self.epoch_at(index) == other.epoch_at(index) {
-                fork = Some(index);
-            } else {
-                break;
-            }
-        }
-        fork
+    /// The last index at which both logs are the same.
+    pub(crate) fn fork(&self, other: &Runs) -> u64 {
+        self.runs().fork(other)
     }
 
     /// Takes everything after `fork` out, newest last. The caller removes the records.
@@ -238,7 +215,10 @@ impl Log {
             self.dirty.remove(&kept.entry.index);
             fold(&mut self.base, &kept.entry, &voided);
             self.base.index = kept.entry.index;
-            self.base.epoch = Some(kept.entry.epoch.clone());
+            begin(&mut self.base.starts, &kept.entry);
+            if self.base.starts.len() > EPOCHS_MAX {
+                self.base.starts.remove(0);
+            }
             folded.push(kept);
         }
         folded
@@ -283,6 +263,12 @@ impl Log {
     }
 }
 
+fn begin(starts: &mut Vec<(Epoch, u64)>, entry: &Entry) {
+    if starts.last().is_none_or(|(epoch, _)| *epoch != entry.epoch) {
+        starts.push((entry.epoch.clone(), entry.index));
+    }
+}
+
 fn fold(base: &mut Base, entry: &Entry, voided: &BTreeSet<OperationId>) {
     match &entry.body {
         // Nobody would make it: there is nothing, and there will be nothing.
@@ -304,20 +290,40 @@ pub struct Runs {
     pub base: u64,
     /// Where it ends.
     pub last: u64,
-    /// Each epoch and its first index (the base's own first).
+    /// Each epoch and its first index, from the beginning.
     pub starts: Vec<(Epoch, u64)>,
 }
 
 impl Runs {
-    fn epoch_at(&self, index: u64) -> Option<&Epoch> {
-        if index > self.last {
-            return None;
-        }
-        self.starts
-            .iter()
-            .rev()
-            .find(|(_, first)| *first <= index)
+    /// The last index at which both logs are the same: the end, in the shorter one, of the last epoch they share.
+    pub(crate) fn fork(&self, other: &Runs) -> u64 {
+        let shared = self.starts.iter().rev().find_map(|(epoch, _)| {
+            let end = other.end_of(epoch)?;
+            Some(end.min(self.end_of(epoch)?))
+        });
+        shared.unwrap_or(0)
+    }
+
+    /// Under whom an entry was ordered.
+    pub fn epoch_at(&self, index: u64) -> Option<&Epoch> {
+        let reached = self.starts.iter().rev().find(|(_, first)| *first <= index);
+        reached
+            .filter(|_| index <= self.last)
             .map(|(epoch, _)| epoch)
+    }
+
+    fn end_of(&self, epoch: &Epoch) -> Option<u64> {
+        let at = self.starts.iter().position(|(other, _)| other == epoch)?;
+        Some(
+            self.starts
+                .get(at + 1)
+                .map_or(self.last, |(_, next)| next - 1),
+        )
+    }
+
+    /// True if what stands after `fork` cannot be taken back any more.
+    pub(crate) fn has_folded_past(&self, fork: u64) -> bool {
+        self.base > fork
     }
 
     /// Logs are compared by their last epoch, then by length.

@@ -43,6 +43,12 @@ struct Vote {
     base: Option<Base>,
 }
 
+impl Vote {
+    fn rank(&self) -> (Option<&Epoch>, u64) {
+        self.header.runs.rank()
+    }
+}
+
 impl Replicant {
     /// Wants to lead.
     pub(super) fn stand(&mut self, quorum: Quorum, shared: &mut Shared) {
@@ -222,11 +228,10 @@ impl Replicant {
         self.record.promised = epoch.clone();
         self.candidacy = None;
         let fork = self.log.fork(&runs);
-        let base =
-            (fork.is_none() && self.log.base.index > runs.base).then(|| self.whole_base(shared));
+        let base = (self.log.base.index > fork).then(|| self.whole_base(shared));
         let entries = self.log.iter().map(|kept| self.aged(kept, shared));
         let entries = entries
-            .filter(|entry| entry.index > fork.unwrap_or(0))
+            .filter(|entry| entry.index > fork)
             .collect();
         shared.send(
             from,
@@ -307,12 +312,7 @@ impl Replicant {
             self.record.recovery = Recovery::Stranded;
             return;
         }
-        let mine = self.log.runs();
-        let best = candidacy
-            .votes
-            .values()
-            .max_by(|a, b| a.header.runs.rank().cmp(&b.header.runs.rank()));
-        if let Some(best) = best.filter(|best| best.header.runs.rank() > mine.rank()) {
+        if let Some(best) = self.choose(&candidacy.votes) {
             self.adopt(best, shared, out);
         }
         let sites: Vec<SiteName> = self.record.rows.keys().cloned().collect();
@@ -361,12 +361,33 @@ impl Replicant {
         shared.arm_no_later(super::shared::Timer::Outbox, shared.now_ms);
     }
 
+    /// The log to go on with, if it is not this site's own: the longest of the latest reign, unless somebody has
+    /// folded what that one never had and could take back what it has instead.
+    fn choose<'a>(&self, votes: &'a BTreeMap<SiteName, Vote>) -> Option<&'a Vote> {
+        let mine = self.log.runs();
+        let longest = votes.values().max_by(|a, b| a.rank().cmp(&b.rank()));
+        let longest = longest.filter(|best| best.rank() > mine.rank());
+        let best = longest.map_or(&mine, |best| &best.header.runs);
+        let binds = |runs: &Runs| {
+            let fork = best.fork(runs);
+            runs.has_folded_past(fork) && !best.has_folded_past(fork)
+        };
+        let binding = votes.values().filter(|vote| binds(&vote.header.runs));
+        let binding = binding.max_by(|a, b| a.rank().cmp(&b.rank()));
+        match binding {
+            Some(vote) => Some(vote),
+            None if longest.is_some() && binds(&mine) => None,
+            None => longest,
+        }
+    }
+
     fn adopt(&mut self, best: &Vote, shared: &mut Shared, out: &mut Output) {
-        match (self.log.fork(&best.header.runs), &best.base) {
-            (Some(fork), _) => self.cut(fork, shared, out),
-            (None, Some(base)) => self.take_base(base.clone(), shared, out),
-            // It has nothing this site could build on; its own suffix will be offered again.
-            (None, None) => return,
+        let fork = self.log.fork(&best.header.runs);
+        match &best.base {
+            Some(base) => self.take_base(base.clone(), fork, shared, out),
+            // What this site has folded binds that one.
+            None if fork < self.log.base.index => return,
+            None => self.cut(fork, shared, out),
         }
         for entry in &best.entries {
             if entry.index == self.log.last() + 1 {
@@ -388,14 +409,17 @@ impl Replicant {
         let fork = self.log.fork(&header.runs);
         self.record.promised = self.record.promised.clone().max(header.epoch.clone());
         self.candidacy = None;
-        if fork.is_none() && self.log.base.index > header.runs.base {
+        let lacks_base = header.runs.has_folded_past(fork);
+        if self.log.base.index > fork && !lacks_base {
+            // It can take back what it has since; this site cannot.
             let leader = header.epoch.site.clone();
             self.report(&leader, shared, out);
             return false;
         }
-        match fork {
-            Some(fork) => self.cut(fork, shared, out),
-            None => self.record.recovery = Recovery::Rebasing,
+        if lacks_base {
+            self.record.recovery = Recovery::Rebasing;
+        } else {
+            self.cut(fork, shared, out);
         }
         self.record.epoch = header.epoch.clone();
         self.fail_pending(shared, out);
@@ -417,7 +441,7 @@ impl Replicant {
     }
 
     /// Takes out what the new reign does not have. What may have been acknowledged is kept to be offered again.
-    fn cut(&mut self, fork: u64, shared: &mut Shared, out: &mut Output) {
+    pub(super) fn cut(&mut self, fork: u64, shared: &mut Shared, out: &mut Output) {
         let mut cut: Vec<Kept> = self.log.truncate(fork);
         self.drop_records(&cut, out);
         for kept in &mut cut {

@@ -123,7 +123,9 @@ impl Replicant {
         // It has a record, whatever it said before.
         self.progress.entry(from.clone()).or_default().forgotten = false;
         if report.epoch != self.record.epoch {
-            if self.log.fork(&report.runs).is_none() && report.runs.base > self.log.base.index {
+            let runs = self.log.runs();
+            let fork = runs.fork(&report.runs);
+            if report.runs.has_folded_past(fork) && !runs.has_folded_past(fork) {
                 // It has folded what this site never had: only a reign that knows it can go on.
                 return self.stand(Quorum::Heard, shared);
             }
@@ -131,8 +133,7 @@ impl Replicant {
             self.progress.entry(from.clone()).or_default().have = None;
             return;
         }
-        let fork = self.log.fork(&report.runs);
-        let have = fork.unwrap_or(0);
+        let have = self.log.fork(&report.runs);
         let reported = Progress {
             have: Some(have),
             rows_version: report.rows_version,

@@ -21,7 +21,9 @@ impl Replicant {
     /// Brings the service to the desired representation. Writes only what differs, never deletes.
     pub(super) fn settle(&mut self, shared: &mut Shared, out: &mut Output) {
         let upto = self.log.last();
-        if !self.leads(&shared.me) && upto < self.leader_last {
+        let behind = !self.leads(&shared.me) && upto < self.leader_last;
+        if upto == 0 || behind {
+            // What clients have written is not known here yet.
             return;
         }
         let desired = self.log.desired(upto).fields;

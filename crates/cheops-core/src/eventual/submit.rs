@@ -51,8 +51,16 @@ impl Site {
         if let Some(answer) = self.known_answer(&submission) {
             return self.shared.tell(op.id, waiter, answer, out);
         }
-        if self.shared.outbox.len() >= OUTBOX_MAX {
-            let problem = Problem::Busy;
+        let stranded = self
+            .replicants
+            .get(&op.replicant)
+            .is_some_and(|r| r.record.recovery == Recovery::Stranded);
+        if stranded || self.shared.outbox.len() >= OUTBOX_MAX {
+            let problem = if stranded {
+                Problem::Recovering
+            } else {
+                Problem::Busy
+            };
             return self.shared.void_one(op.id, op.digest, waiter, problem, out);
         }
         let id = op.id;

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use cheops_model::SiteName;
 
-use super::log::{Body, Stage};
+use super::log::{Body, Runs, Stage};
 use super::message::Row;
 use super::replicant::{Mend, Recovery};
 use super::site::Site;
@@ -34,6 +34,8 @@ pub struct ReplicantView {
     pub log: Vec<(u64, Epoch, OperationId, Stage)>,
     /// What was folded.
     pub base: u64,
+    /// Under whom each entry was ordered, also those that were folded.
+    pub runs: Runs,
     /// Conflicts nobody has resolved.
     pub parked: Vec<Operation>,
     /// True if somebody has to decide whether it still exists.
@@ -101,6 +103,7 @@ impl Site {
             deleted: desired.deleted,
             log: replicant.log.iter().map(entry).collect(),
             base: replicant.log.base.index,
+            runs: replicant.log.runs(),
             parked,
             stranded: record.recovery == Recovery::Stranded,
             idle,
