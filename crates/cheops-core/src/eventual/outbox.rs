@@ -45,6 +45,7 @@ impl Site {
             Some(replicant) if replicant.leads(&me) => {
                 let op = submission.op.id;
                 let known = replicant.operations().contains(&op)
+                    || replicant.has_parked(op)
                     || replicant.pending.iter().any(|p| p.op.id == op);
                 if !known && replicant.pending.len() < PENDING_MAX {
                     replicant.admit(submission, self.shared.now_ms);
@@ -270,10 +271,7 @@ impl Replicant {
         out: &mut Output,
     ) {
         let pending = self.pending.iter().any(|pending| pending.op.id == op.id);
-        if self.operations().contains(&op.id)
-            || pending
-            || self.log.base.parked.iter().any(|p| p.id == op.id)
-        {
+        if self.operations().contains(&op.id) || pending || self.has_parked(op.id) {
             shared.drop_outbox(op.id, out);
             return;
         }

@@ -323,8 +323,16 @@ impl Replicant {
         });
         gate.chain(pending)
             .chain(logged)
+            .chain(&self.log.base.parked)
             .find(|op| op.id == id)
             .map(|op| op.digest)
+    }
+
+    /// True if it is a conflict that nobody has resolved.
+    pub(crate) fn has_parked(&self, id: OperationId) -> bool {
+        let logged = self.log.find(id);
+        logged.is_some_and(|kept| matches!(kept.entry.body, Body::Park(_)))
+            || self.log.base.parked.iter().any(|parked| parked.id == id)
     }
 
     /// Writes what differs from what is on disk.

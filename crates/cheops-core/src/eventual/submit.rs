@@ -174,6 +174,9 @@ impl Site {
             let now = Some(replicant.record.epoch.clone());
             return self.not_leader(waiter, id, epoch, now, out);
         }
+        if replicant.has_parked(id) {
+            return self.shared.tell(id, waiter, Answer::Conflict, out);
+        }
         if let Some(kept) = replicant.log.find(id) {
             let (index, stage) = (kept.entry.index, kept.stage.clone());
             let applied = replicant
