@@ -77,6 +77,8 @@ pub struct History {
     pub expired: BTreeMap<(usize, OperationId), u64>,
     /// Operations that lost a position: where the logs parted, and the epoch of that position.
     pub cut: BTreeMap<OperationId, (u64, Epoch)>,
+    /// What a site had to bring to another leader.
+    pub offered: BTreeSet<OperationId>,
     /// Requests on a disk that has nothing to do with them.
     pub strays: BTreeSet<(usize, OperationId)>,
     /// What was shown as in doubt somewhere.
@@ -164,6 +166,7 @@ impl History {
         {
             let id = change.key[..16].try_into().map(u128::from_be_bytes);
             let op = OperationId(id.expect("a key of the outbox has 16 bytes"));
+            self.offered.insert(op);
             if self
                 .requests
                 .get(&op)

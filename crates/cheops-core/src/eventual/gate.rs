@@ -33,10 +33,8 @@ impl Replicant {
             let (id, digest) = (next.op.id, next.op.digest);
             if let Some(until) = self.pending_until.get(&id) {
                 next.op.ttl_ms = Some(until.saturating_sub(shared.now_ms));
-                if next.op.kind == Kind::Action
-                    && *until <= shared.now_ms
-                    && !shared.planted(Bug::RunExpired)
-                {
+                // No site was called: whatever it is, it is given up as a whole.
+                if *until <= shared.now_ms && !shared.planted(Bug::RunExpired) {
                     self.pending.pop_front();
                     shared.conclude(id, digest, Answer::Cancelled, out);
                     continue;

@@ -351,7 +351,8 @@ impl Site {
                 let Some(replicant) = self.replicants.get_mut(&id) else {
                     return;
                 };
-                if replicant.is_hollow() && replicant.record.epoch.site == *from {
+                let told = replicant.record.recovery == Recovery::Done;
+                if told && replicant.is_hollow() && replicant.record.epoch.site == *from {
                     replicant.erase(out);
                     self.replicants.remove(&id);
                     return self.shared.arm(Timer::Replicant(id), None);
@@ -388,7 +389,9 @@ impl Site {
         if header.epoch.site != *from {
             return false;
         }
-        let recovery = if self.is_first(row) {
+        let silent = |site: &SiteName| self.shared.record.unasked.contains(site);
+        let told = self.shared.boot.incarnation == 1 || !header.rows.keys().any(silent);
+        let recovery = if told && self.is_first(row) {
             Recovery::Done
         } else {
             Recovery::Asking

@@ -19,6 +19,7 @@ use crate::output::{ClientId, Effect, Output};
 /// clients hear nothing.
 pub(crate) struct Forward {
     submission: Submission,
+    since_ms: u64,
     to: SiteName,
     epoch: Option<Epoch>,
     /// Who may have it and has not said otherwise.
@@ -314,12 +315,11 @@ impl Site {
         let Asker::Peer(site) = waiter.asker.clone() else {
             unreachable!("only peers mean a reign");
         };
-        if epoch
+        let mine = epoch
             .as_ref()
-            .is_some_and(|meant| meant.site == self.shared.me)
-            && epoch > now
-        {
-            // A reign of this site that its disk does not remember: what was done in it is not known.
+            .is_some_and(|meant| meant.site == self.shared.me);
+        if mine && (epoch > now || self.shared.boot.incarnation > 1) {
+            // A reign of this site that its disk may not remember: what was done in it is not known.
             return self.shared.tell(op, waiter, Answer::OutcomeUnknown, out);
         }
         let attempt = waiter.attempt;
@@ -347,6 +347,7 @@ impl Site {
         self.shared.wait(op, waiter);
         let forward = Forward {
             submission,
+            since_ms: self.shared.now_ms,
             to,
             epoch,
             unresolved: BTreeSet::new(),
@@ -378,6 +379,10 @@ impl Site {
         if let Mode::Wait(ms) = &mut submission.mode {
             // The last part of the wait is for the answer to come back.
             *ms = deadline_ms.saturating_sub(self.shared.now_ms) * 3 / 4;
+        }
+        if let Some(left) = &mut submission.op.ttl_ms {
+            // Its time goes on while it is on its way.
+            *left = left.saturating_sub(self.shared.now_ms - forward.since_ms);
         }
         forward.unresolved.insert(forward.to.clone());
         let (to, epoch) = (forward.to.clone(), forward.epoch.clone());
