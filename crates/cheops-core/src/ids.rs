@@ -50,6 +50,15 @@ impl fmt::Debug for Epoch {
     }
 }
 
+/// A place in a log.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Position {
+    /// Under whom.
+    pub epoch: Epoch,
+    /// From 1; 0 before the first.
+    pub index: u64,
+}
+
 /// One run of an agent: a new disk, or one restored from a backup, is a new incarnation; a start on the same disk
 /// is one more start. Later ones compare greater.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]

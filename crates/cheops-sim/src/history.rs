@@ -177,6 +177,14 @@ impl History {
         }
     }
 
+    /// Somebody wants a resource at these hosts too.
+    pub fn widen(&mut self, id: ReplicantId, hosts: &BTreeSet<usize>) {
+        let about = |request: &&mut Request| request.submission.op.replicant == id;
+        for request in self.requests.values_mut().filter(about) {
+            request.hosts.extend(hosts);
+        }
+    }
+
     /// True if a disk that could have been the only one to know of `at_ms` was put back to before.
     pub fn is_excused(&self, hosts: &BTreeSet<usize>, at_ms: u64) -> bool {
         let lost = |restore: &Restore| {

@@ -9,7 +9,7 @@ use super::planted::Bug;
 use super::replicant::{Mend, Recovery, Replicant};
 use super::shared::Shared;
 use crate::limits::{BATCH_ENTRIES_MAX, RESEND_MS};
-use crate::operation::{Kind, Operation, Repeat};
+use crate::operation::{Kind, Operation};
 use crate::output::Output;
 
 impl Replicant {
@@ -81,11 +81,15 @@ impl Replicant {
                 .insert(entry.index, shared.now_ms.saturating_add(left));
         }
         let carrier = self.row(&shared.me).state == ReplicaState::Carrier;
+        let earlier = entry.index <= self.row(&shared.me).since;
         let stage = match (&entry.body, self.record.ran.remove(&op)) {
             _ if carrier => Stage::Void,
+            (Body::Run(op), _) if earlier && op.kind != Kind::Create => {
+                self.record.mend = Mend::Settle;
+                Stage::Covered
+            }
             (Body::Run(_), Some(ran)) => self.rejoin(&entry.body, ran),
-            (Body::Run(_), None) => Stage::Queued,
-            (Body::Park(_) | Body::Void(_), _) => Stage::Void,
+            _ => entry.body.first_stage(),
         };
         if let Body::Void(id) = entry.body {
             self.forget_refused(id);
@@ -126,20 +130,11 @@ impl Replicant {
         let mine = &self.log.base;
         let differs = |(field, value): &(&String, &String)| theirs.fields.get(*field) != Some(*value);
         let fields = mine.fields.iter().filter(differs);
-        let remains = Operation {
-            id: shared
-                .key
-                .remains_of(self.record.id, &self.record.epoch, mine.index),
-            replicant: self.record.id,
-            kind: Kind::Update,
-            fields: fields.map(|(f, v)| (f.clone(), v.clone())).collect(),
-            rest: Vec::new(),
-            repeat: Repeat::Safe,
-            digest: 0,
-            origin: shared.me.clone(),
-            ttl_ms: None,
-            expects: None,
-        };
+        let id = shared
+            .key
+            .remains_of(self.record.id, &self.record.epoch, mine.index);
+        let mut remains = Operation::new(id, self.record.id, Kind::Update, shared.me.clone());
+        remains.fields = fields.map(|(f, v)| (f.clone(), v.clone())).collect();
         let mut lost = mine.parked.clone();
         if !remains.fields.is_empty() {
             lost.push(remains);
@@ -156,6 +151,8 @@ impl Replicant {
         }
         if self.record.create.is_none() {
             self.record.create = header.create.clone();
+            self.record.parent = header.parent;
+            self.record.about = header.about.clone();
         }
         if let Some(mine) = header.rows.get(&shared.me) {
             self.confirmed = (mine.incarnation, mine.version);
@@ -215,8 +212,12 @@ impl Replicant {
             self.report_pause_ms = 0;
             self.report_ms = shared.now_ms;
         } else if self.report_ms <= shared.now_ms {
-            let leader = self.record.epoch.site.clone();
+            let (leader, next) = (&self.record.epoch.site, &self.record.promised.site);
+            let (leader, next) = (leader.clone(), next.clone());
             self.report(&leader, shared, out);
+            if next != leader {
+                self.report(&next, shared, out);
+            }
         }
     }
 

@@ -5,6 +5,7 @@
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
+use cheops_model::SiteName;
 use serde::{Deserialize, Serialize};
 
 use crate::ids::{Epoch, OperationId};
@@ -28,6 +29,15 @@ impl Body {
         match self {
             Body::Run(op) | Body::Park(op) => op.id,
             Body::Void(id) => *id,
+        }
+    }
+
+    /// How far it is on a site that has just heard of it.
+    pub(crate) fn first_stage(&self) -> Stage {
+        match self {
+            Body::Run(op) if op.kind == Kind::Rescope => Stage::Applied(200),
+            Body::Run(_) => Stage::Queued,
+            Body::Park(_) | Body::Void(_) => Stage::Void,
         }
     }
 }
@@ -107,6 +117,8 @@ pub struct Base {
     pub fields: Fields,
     /// True if they deleted it.
     pub deleted: bool,
+    /// Where it lives, if that was ever changed.
+    pub members: Option<BTreeSet<SiteName>>,
     /// Conflicts nobody has resolved.
     pub parked: Vec<Operation>,
     /// Operations folded lately and their digests, to know a retry; only on the way to another site.
@@ -119,6 +131,8 @@ pub(crate) struct Log {
     pub(crate) base: Base,
     entries: VecDeque<Kept>,
     dirty: BTreeSet<u64>,
+    /// The first entry that was never written.
+    fresh: Option<u64>,
 }
 
 impl Log {
@@ -176,6 +190,7 @@ impl Log {
     pub(crate) fn push(&mut self, entry: Entry, stage: Stage) {
         assert_eq!(entry.index, self.last() + 1, "a log has no holes");
         self.dirty.insert(entry.index);
+        self.fresh.get_or_insert(entry.index);
         self.entries.push_back(Kept { entry, stage });
     }
 
@@ -201,13 +216,15 @@ impl Log {
     pub(crate) fn truncate(&mut self, fork: u64) -> Vec<Kept> {
         assert!(fork >= self.base.index, "what was folded stays");
         let keep = (fork - self.base.index) as usize;
+        self.fresh = self.fresh.filter(|fresh| *fresh <= fork);
         self.dirty.retain(|index| *index <= fork);
         self.entries.split_off(keep.min(self.entries.len())).into()
     }
 
-    /// Folds everything up to `index` into the base; gives the folded entries.
+    /// Folds everything up to `index` into the base, but nothing that was never written; gives the folded entries.
     pub(crate) fn compact(&mut self, index: u64) -> Vec<Kept> {
-        let index = index.min(self.last());
+        let written = self.fresh.map_or(u64::MAX, |fresh| fresh - 1);
+        let index = index.min(self.last()).min(written);
         let mut folded = Vec::new();
         while self.base.index < index {
             let voided = self.voided();
@@ -241,6 +258,19 @@ impl Log {
         base
     }
 
+    /// Where it lives, if that was ever changed, and by which entry.
+    pub(crate) fn members(&self) -> Option<(u64, BTreeSet<SiteName>)> {
+        let rescope = |kept: &Kept| match &kept.entry.body {
+            Body::Run(op) if op.kind == Kind::Rescope => {
+                Some((kept.entry.index, op.sites.iter().cloned().collect()))
+            }
+            Body::Run(_) | Body::Park(_) | Body::Void(_) => None,
+        };
+        let logged = self.entries.iter().rev().find_map(rescope);
+        let folded = || Some((self.base.index, self.base.members.clone()?));
+        logged.or_else(folded)
+    }
+
     fn voided(&self) -> BTreeSet<OperationId> {
         let void = |kept: &Kept| match &kept.entry.body {
             Body::Void(id) => Some(*id),
@@ -258,6 +288,7 @@ impl Log {
     /// What changed since this was last asked.
     pub(crate) fn take_dirty(&mut self) -> BTreeMap<u64, Kept> {
         let dirty = std::mem::take(&mut self.dirty);
+        self.fresh = None;
         let kept = |index| self.get(index).cloned().map(|kept| (index, kept));
         dirty.into_iter().filter_map(kept).collect()
     }
@@ -277,6 +308,7 @@ fn fold(base: &mut Base, entry: &Entry, voided: &BTreeSet<OperationId>) {
             Kind::Create | Kind::Update => base.fields.extend(op.fields.clone()),
             Kind::Delete => base.deleted = true,
             Kind::Action => (),
+            Kind::Rescope => base.members = Some(op.sites.iter().cloned().collect()),
         },
         Body::Void(_) => (),
         Body::Park(op) => base.parked.push(op.clone()),

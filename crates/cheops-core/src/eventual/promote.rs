@@ -138,6 +138,7 @@ impl Replicant {
         let auto = self.record.handover == Handover::Auto && self.record.recovery == Recovery::Done;
         if auto
             && !self.leads(&shared.me)
+            && !self.is_to_leave(shared)
             && self.log.last() > 0
             && self.patience_ends(shared) <= shared.now_ms
         {
@@ -207,7 +208,13 @@ impl Replicant {
         shared: &mut Shared,
         out: &mut Output,
     ) {
-        if epoch.site != *from || !self.is_involved(from) {
+        if epoch.site != *from {
+            return;
+        }
+        if !self.is_involved(from) {
+            if self.leads(&shared.me) {
+                shared.send(from, self.left_message(), out);
+            }
             return;
         }
         let leased = self.record.handover == Handover::Auto
@@ -270,15 +277,17 @@ impl Replicant {
     }
 
     pub(super) fn on_decline(&mut self, epoch: &Epoch, promised: Epoch, shared: &Shared) {
-        if self
-            .candidacy
-            .as_ref()
-            .is_none_or(|candidacy| candidacy.epoch != *epoch)
-        {
+        let stands = |candidacy: &Candidacy| candidacy.epoch == *epoch;
+        let stood = self.candidacy.as_ref().is_some_and(stands);
+        let follows = self.candidacy.is_none() && self.record.epoch == *epoch;
+        if !stood && !follows {
             return;
         }
         if promised > self.record.promised {
             self.record.promised = promised;
+        }
+        if follows {
+            return;
         }
         self.candidacy = None;
         self.granted_until_ms = shared.now_ms;
@@ -491,7 +500,7 @@ impl Replicant {
             stage,
             Stage::Queued | Stage::Void | Stage::Waiting(_) | Stage::Refused(_)
         );
-        if touched && op.kind != Kind::Create {
+        if touched && !matches!(op.kind, Kind::Create | Kind::Rescope) {
             if !shared.planted(Bug::ForgetRan) {
                 self.record.ran.insert(op.id, stage);
             }

@@ -10,9 +10,9 @@ use super::planted::Bug;
 use super::replicant::{Recovery, Replicant};
 use super::shared::{Asker, OutboxRecord, Timer, Waiter};
 use super::site::Site;
-use crate::ids::{Epoch, OperationId};
+use crate::ids::{Boot, Epoch, OperationId};
 use crate::limits::{LOG_ENTRIES_MAX, OUTBOX_MAX, PENDING_MAX, RESEND_MS};
-use crate::operation::{Answer, Form, Kind, Mode, Problem, Submission};
+use crate::operation::{Answer, Form, Kind, Mode, Naming, Problem, Submission};
 use crate::output::{ClientId, Effect, Output};
 
 /// A request that another site orders, and that somebody waits for here. Not on disk: if this agent stops, its
@@ -22,8 +22,8 @@ pub(crate) struct Forward {
     since_ms: u64,
     to: SiteName,
     epoch: Option<Epoch>,
-    /// Who may have it and has not said otherwise.
-    unresolved: BTreeSet<SiteName>,
+    /// Who may have it and has not said otherwise: what one run of an agent says, it does not say for the one before.
+    unresolved: BTreeSet<(SiteName, Option<Boot>)>,
     /// The last sure no.
     problem: Option<Problem>,
 }
@@ -215,6 +215,11 @@ impl Site {
     fn accept_unknown(&mut self, waiter: Waiter, submission: Submission, out: &mut Output) {
         let op = submission.op.id;
         let involved = submission.sites.contains(&self.shared.me);
+        let adopts = matches!(submission.naming, Naming::Adopted(_));
+        if adopts && (!involved || matches!(waiter.asker, Asker::Peer(_))) {
+            // Only the site whose service has it knows it by that name.
+            return self.shared.tell(op, waiter, Answer::Conflict, out);
+        }
         if submission.op.kind == Kind::Create && involved && self.may_have_made(&submission) {
             return self.not_yet(waiter, &submission, out);
         }
@@ -373,7 +378,7 @@ impl Site {
         let left = self.shared.waiters.get(&op).into_iter().flatten();
         let Some(deadline_ms) = left.map(|waiter| waiter.deadline_ms).max() else {
             self.forwards.remove(&op);
-            return;
+            return self.shared.doubt(op);
         };
         let mut submission = forward.submission.clone();
         if let Mode::Wait(ms) = &mut submission.mode {
@@ -384,7 +389,8 @@ impl Site {
             // Its time goes on while it is on its way.
             *left = left.saturating_sub(self.shared.now_ms - forward.since_ms);
         }
-        forward.unresolved.insert(forward.to.clone());
+        let run = self.shared.run_of(&forward.to);
+        forward.unresolved.insert((forward.to.clone(), run));
         let (to, epoch) = (forward.to.clone(), forward.epoch.clone());
         self.shared
             .send(&to, Message::Submit { submission, epoch }, out);
@@ -407,12 +413,13 @@ impl Site {
         let Some(forward) = self.forwards.get_mut(&op) else {
             return;
         };
-        if forward.submission.attempt != attempt || !forward.unresolved.contains(from) {
+        let said = (from.clone(), self.shared.run_of(from));
+        if forward.submission.attempt != attempt || !forward.unresolved.contains(&said) {
             return;
         }
         match answer {
             Answer::Unavailable(problem) => {
-                forward.unresolved.remove(from);
+                forward.unresolved.remove(&said);
                 forward.problem = Some(problem);
                 self.end_forward(op, out);
             }
@@ -439,7 +446,8 @@ impl Site {
         if forward.submission.attempt != attempt || forward.epoch != meant {
             return;
         }
-        forward.unresolved.remove(from);
+        let said = (from.clone(), self.shared.run_of(from));
+        forward.unresolved.remove(&said);
         forward.problem = Some(Problem::NotLeader(from.clone()));
         let Some(replicant) = self.replicants.get(&forward.submission.op.replicant) else {
             return;
@@ -502,8 +510,8 @@ impl Site {
                 .then_some(forward.submission.op.digest),
             None => dropped,
         };
-        if idle {
-            self.forwards.remove(&op);
+        if idle && self.forwards.remove(&op).is_some() && sure.is_none() {
+            self.shared.doubt(op);
         }
         for waiter in late {
             match sure {

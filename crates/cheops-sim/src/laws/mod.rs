@@ -109,6 +109,17 @@ fn was_deleted(world: &World, id: ReplicantId) -> bool {
         .any(|request| request.submission.op.kind == Kind::Delete)
 }
 
+/// True if somebody has asked for it to live elsewhere.
+fn was_moved_from(world: &World, id: ReplicantId, host: usize) -> bool {
+    let without = |op: &cheops_core::Operation| {
+        op.kind == Kind::Rescope && !op.sites.contains(&world.hosts[host].name)
+    };
+    world
+        .history
+        .about(id)
+        .any(|request| without(&request.submission.op))
+}
+
 /// The hosts a replicant was meant for.
 fn hosts_of(world: &World, id: ReplicantId) -> BTreeSet<usize> {
     let made = world
