@@ -429,6 +429,10 @@ impl Replicant {
             self.record.recovery = Recovery::Rebasing;
         } else {
             self.cut(fork, shared, out);
+            if self.record.recovery == Recovery::Rebasing {
+                // The reign before had folded what this one still has.
+                self.record.recovery = Recovery::Done;
+            }
         }
         self.record.epoch = header.epoch.clone();
         self.fail_pending(shared, out);

@@ -187,6 +187,17 @@ impl Shared {
         }
     }
 
+    /// Everybody it was sent to has said that nothing was done.
+    pub(crate) fn be_sure(&mut self, op: OperationId) {
+        if self.uncertain.remove(&op) {
+            self.uncertain_order.retain(|other| *other != op);
+        }
+    }
+
+    pub(crate) fn is_uncertain(&self, op: OperationId) -> bool {
+        self.uncertain.contains(&op)
+    }
+
     pub(crate) fn is_up(&self, site: &SiteName) -> bool {
         !self.down.contains(site)
     }

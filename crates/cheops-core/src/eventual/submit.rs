@@ -26,6 +26,20 @@ pub(crate) struct Forward {
     unresolved: BTreeSet<(SiteName, Option<Boot>)>,
     /// The last sure no.
     problem: Option<Problem>,
+    /// What was sent before this, and never heard of again, cannot be spoken for.
+    earlier: Earlier,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Earlier {
+    Nothing,
+    MayBeDone,
+}
+
+impl Forward {
+    fn is_surely_not_done(&self) -> bool {
+        self.unresolved.is_empty() && self.earlier == Earlier::Nothing
+    }
 }
 
 impl Site {
@@ -357,6 +371,10 @@ impl Site {
             epoch,
             unresolved: BTreeSet::new(),
             problem: None,
+            earlier: match self.shared.is_uncertain(op) {
+                true => Earlier::MayBeDone,
+                false => Earlier::Nothing,
+            },
         };
         self.forwards.insert(op, forward);
         self.send_forward(op, out);
@@ -378,7 +396,7 @@ impl Site {
         let left = self.shared.waiters.get(&op).into_iter().flatten();
         let Some(deadline_ms) = left.map(|waiter| waiter.deadline_ms).max() else {
             self.forwards.remove(&op);
-            return self.shared.doubt(op);
+            return;
         };
         let mut submission = forward.submission.clone();
         if let Mode::Wait(ms) = &mut submission.mode {
@@ -391,6 +409,7 @@ impl Site {
         }
         let run = self.shared.run_of(&forward.to);
         forward.unresolved.insert((forward.to.clone(), run));
+        self.shared.doubt(op);
         let (to, epoch) = (forward.to.clone(), forward.epoch.clone());
         self.shared
             .send(&to, Message::Submit { submission, epoch }, out);
@@ -471,8 +490,12 @@ impl Site {
             return;
         }
         let digest = forward.submission.op.digest;
-        match (forward.unresolved.is_empty(), forward.problem) {
-            (true, Some(problem)) => self.shared.void(op, digest, problem, out),
+        let sure = forward.is_surely_not_done();
+        match (sure, forward.problem) {
+            (true, Some(problem)) => {
+                self.shared.be_sure(op);
+                self.shared.void(op, digest, problem, out);
+            }
             _ => {
                 for waiter in self.shared.waiters.remove(&op).unwrap_or_default() {
                     self.shared.tell(op, waiter, Answer::OutcomeUnknown, out);
@@ -505,13 +528,12 @@ impl Site {
         let sure = match self.forwards.get(&op) {
             Some(forward) if self.is_known(&forward.submission) => None,
             Some(forward) => forward
-                .unresolved
-                .is_empty()
+                .is_surely_not_done()
                 .then_some(forward.submission.op.digest),
             None => dropped,
         };
-        if idle && self.forwards.remove(&op).is_some() && sure.is_none() {
-            self.shared.doubt(op);
+        if idle && self.forwards.remove(&op).is_some() && sure.is_some() {
+            self.shared.be_sure(op);
         }
         for waiter in late {
             match sure {
