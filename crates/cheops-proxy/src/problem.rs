@@ -49,6 +49,8 @@ pub(crate) enum Problem {
     OperationUnknown { operation: String },
     /// Somebody else has changed what it changes, or decided otherwise.
     Conflict(String),
+    /// The id that the client chose is in use.
+    IdTaken,
     /// A change under `a & b` to what is no replicant.
     NoReplicant,
     /// The sites run different versions of the service.
@@ -138,9 +140,10 @@ impl Problem {
                 StatusCode::SERVICE_UNAVAILABLE
             }
             Problem::OperationUnknown { .. } => StatusCode::GATEWAY_TIMEOUT,
-            Problem::Conflict(_) | Problem::NoReplicant | Problem::VersionMismatch(_) => {
-                StatusCode::CONFLICT
-            }
+            Problem::Conflict(_)
+            | Problem::IdTaken
+            | Problem::NoReplicant
+            | Problem::VersionMismatch(_) => StatusCode::CONFLICT,
             Problem::NoRoom => StatusCode::INSUFFICIENT_STORAGE,
             Problem::PreconditionFailed => StatusCode::PRECONDITION_FAILED,
             Problem::KeyReused => StatusCode::UNPROCESSABLE_ENTITY,
@@ -167,6 +170,7 @@ impl Problem {
             Problem::NotNow(_) => "no-usable-site",
             Problem::OperationUnknown { .. } => "outcome-unknown",
             Problem::Conflict(_) | Problem::NoReplicant => "conflict",
+            Problem::IdTaken => "id-taken",
             Problem::VersionMismatch(_) => "version-mismatch",
             Problem::NoRoom | Problem::BodyTooLarge { .. } => "no-room",
             Problem::PreconditionFailed => "precondition-failed",
@@ -206,6 +210,7 @@ impl Problem {
             Problem::NotNow(_) => "not now; nothing happened",
             Problem::OperationUnknown { .. } => "no answer in time; it may still happen",
             Problem::Conflict(_) => "in conflict with another change",
+            Problem::IdTaken => "the id is taken",
             Problem::NoReplicant => "it names no replicated resource",
             Problem::VersionMismatch(_) => "the sites run different versions",
             Problem::NoRoom => "no room on disk; nothing happened",
@@ -270,6 +275,7 @@ impl Problem {
             Problem::NoReplicant => {
                 "make it with `a & b`, or take it in with `cheops resource adopt`".to_owned()
             }
+            Problem::IdTaken => "what has it is not overwritten; choose another id".to_owned(),
             Problem::NoRoom => "make room on this site's disk".to_owned(),
             Problem::PreconditionFailed => "read it again".to_owned(),
             Problem::KeyReused => "a key stands for one request; use another".to_owned(),
@@ -322,6 +328,7 @@ impl Problem {
             | Problem::NotNow(_)
             | Problem::OperationUnknown { .. }
             | Problem::Conflict(_)
+            | Problem::IdTaken
             | Problem::NoReplicant
             | Problem::VersionMismatch(_)
             | Problem::NoRoom
