@@ -8,3 +8,4 @@ pub mod client;
 mod guard;
 mod problem;
 pub mod server;
+mod stream;

@@ -8,6 +8,7 @@ use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{any, get, post};
 use axum::{Json, Router, middleware};
+use cheops_engine::events::Bus;
 use cheops_engine::{Picture, api};
 use cheops_scope::{Explanation, ScopeError, parse};
 use serde::{Deserialize, Serialize};
@@ -16,12 +17,15 @@ use tokio::sync::watch;
 
 use crate::guard;
 use crate::problem::Problem;
+use crate::stream;
 
 /// What the server tells of.
 #[derive(Clone)]
 pub struct Sources {
     /// The world as it is.
     pub picture: watch::Receiver<Arc<Picture>>,
+    /// What happens.
+    pub events: Bus,
     /// The counters of the data plane, as Prometheus text.
     pub metrics: Arc<dyn Fn() -> String + Send + Sync>,
     /// The program's version.
@@ -40,6 +44,12 @@ pub async fn serve(
     sources: Sources,
     stop: impl Future<Output = ()> + Send + 'static,
 ) -> std::io::Result<()> {
+    let events = sources.events.clone();
+    // A stream of events has no end of its own, and whoever stops waits for open answers.
+    let stop = async move {
+        stop.await;
+        events.close();
+    };
     axum::serve(listener, router(sources))
         .with_graceful_shutdown(stop)
         .await
@@ -59,7 +69,7 @@ fn router(sources: Sources) -> Router {
         .route("/v1/operations/{*rest}", later("replication"))
         .route("/v1/conflicts", later("replication"))
         .route("/v1/conflicts/{*rest}", later("replication"))
-        .route("/v1/events", later("events"))
+        .route("/v1/events", get(stream::events))
         .route("/metrics", get(metrics))
         .fallback(missing)
         .layer(middleware::from_fn(guard::local_only))

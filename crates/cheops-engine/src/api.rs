@@ -84,7 +84,8 @@ fn milliseconds(value: Duration) -> f64 {
     (value.as_secs_f64() * 1e6).round() / 1e3
 }
 
-fn rfc3339(time: SystemTime) -> Option<String> {
+/// A time as the contract writes it, in whole seconds.
+pub fn rfc3339(time: SystemTime) -> Option<String> {
     let whole = OffsetDateTime::from(time).replace_nanosecond(0).ok()?;
     whole.format(&Rfc3339).ok()
 }

@@ -2,9 +2,10 @@
 //!
 //! [`identity`] is who a site is (certificates of the mesh), [`mesh`] is how agents find, greet and
 //! watch each other, [`Picture`] is the world that scopes are resolved against, [`registry`] is
-//! where this site's own services are. What a replica does next is not decided here.
+//! where this site's own services are, [`events`] tells what happens. What a replica does next is not decided here.
 
 pub mod api;
+pub mod events;
 mod files;
 pub mod identity;
 pub mod limits;

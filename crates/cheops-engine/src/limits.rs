@@ -69,3 +69,9 @@ pub const REFRESH_INTERVAL: Duration = Duration::from_secs(1);
 /// How long two agents of one site name are seen together before it is said: a restart looks the
 /// same for a moment.
 pub const RIVAL_PATIENCE: Duration = Duration::from_secs(3);
+
+/// Notices kept for listeners that come back. Older ones are gone: they ask for the state itself.
+pub const NOTICES_KEPT: usize = 1024;
+
+/// Notices waiting for one listener. Beyond, it loses the oldest and is told how many.
+pub const NOTICES_WAITING_MAX: usize = 256;

@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use anyhow::{Context, anyhow, bail};
 use cheops_control::server::{self, Sources};
+use cheops_engine::events::Bus;
 use cheops_engine::identity::Identity;
 use cheops_engine::mesh::{Announcement, Mesh, MeshConfig, ServiceAnnouncement, new_incarnation};
 use cheops_engine::registry::{Addresses, Endpoints, Health, Names, follow};
@@ -74,6 +75,7 @@ async fn serve(config: Config, identity: Identity, watch_stdin: bool) -> anyhow:
         signal(SignalKind::interrupt())?,
     );
 
+    let events = Bus::new();
     let mesh = Mesh::start(mesh_config(&config, identity))?;
     let picture = follow_picture(mesh.view(), config.services.iter().map(local).collect());
     let (stop, stopping) = watch::channel(false);
@@ -89,6 +91,7 @@ async fn serve(config: Config, identity: Identity, watch_stdin: bool) -> anyhow:
     let metrics = proxy.metrics();
     let sources = Sources {
         picture,
+        events: events.clone(),
         metrics: Arc::new(move || metrics.render()),
         version: env!("CARGO_PKG_VERSION"),
     };
