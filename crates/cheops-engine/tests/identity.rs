@@ -91,7 +91,7 @@ fn a_folder_belongs_to_one_mesh() {
 #[test]
 fn names_that_are_no_folders_are_refused() {
     let folder = tempfile::tempdir().unwrap();
-    for name in [".", "..", "ca.pem", "ca-key.pem"] {
+    for name in [".", "..", "ca.pem", "ca-key.pem", "mesh.key"] {
         let fault = init("demo", folder.path(), &sites(&[name])).unwrap_err();
         assert!(matches!(fault, IdentityError::NotAFolder { .. }), "{name}");
     }
@@ -171,4 +171,23 @@ fn a_peer_of_another_mesh_has_no_site_here() {
         identity.peer_site(&[ca.unwrap()]),
         Err(PeerFault::NoSite { .. })
     ));
+}
+
+#[test]
+fn every_site_has_the_secret_of_the_mesh() {
+    let folder = tempfile::tempdir().unwrap();
+    init("demo", folder.path(), &sites(&["site1", "site2"])).unwrap();
+    let key_of = |name: &str| {
+        let identity = Identity::load(&folder.path().join(name)).unwrap();
+        identity.secret().key_for("a test")
+    };
+    assert_eq!(key_of("site1"), key_of("site2"));
+    assert_eq!(mode(&folder.path().join("site1/mesh.key")), 0o600);
+
+    // A folder from before there was a secret works, and gets it when `init` is run again.
+    let ours = key_of("site1");
+    fs::remove_file(folder.path().join("site1/mesh.key")).unwrap();
+    assert_ne!(key_of("site1"), ours);
+    init("demo", folder.path(), &sites(&["site1"])).unwrap();
+    assert_eq!(key_of("site1"), ours);
 }

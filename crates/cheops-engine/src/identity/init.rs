@@ -21,7 +21,7 @@ use time::OffsetDateTime;
 
 use super::error::IdentityError;
 use super::names::{DNS_NAME, mesh_uri, site_uri};
-use super::{CA_FILE, CERTIFICATE_FILE, KEY_FILE, MeshName, peer};
+use super::{CA_FILE, CERTIFICATE_FILE, KEY_FILE, MESH_KEY_FILE, MeshName, MeshSecret, peer};
 use crate::files::{self, Access};
 
 const CA_KEY_FILE: &str = "ca-key.pem";
@@ -54,6 +54,7 @@ pub fn init(mesh: &str, out: &Path, sites: &[SiteName]) -> Result<InitReport, Id
         Some(ca) => (ca, true),
         None => (make_ca(&mesh, out)?, false),
     };
+    let secret = mesh_key(out)?;
     let mut report = InitReport {
         mesh,
         ca_kept,
@@ -62,9 +63,10 @@ pub fn init(mesh: &str, out: &Path, sites: &[SiteName]) -> Result<InitReport, Id
     };
     for site in sites {
         if out.join(site.as_str()).symlink_metadata().is_ok() {
+            add_mesh_key(&out.join(site.as_str()), &secret)?;
             report.kept.push(site.clone());
         } else {
-            add_site(&report.mesh, &ca, out, site)?;
+            add_site(&report.mesh, (&ca, &secret), out, site)?;
             report.added.push(site.clone());
         }
     }
@@ -80,7 +82,7 @@ struct Ca {
 /// Site names are fine words, but some mean something else to a file system.
 fn check_folder_name(site: &SiteName) -> Result<(), IdentityError> {
     match site.as_str() {
-        "." | ".." | CA_FILE | CA_KEY_FILE => Err(IdentityError::NotAFolder {
+        "." | ".." | CA_FILE | CA_KEY_FILE | MESH_KEY_FILE => Err(IdentityError::NotAFolder {
             site: site.to_string(),
         }),
         _ => Ok(()),
@@ -140,7 +142,32 @@ fn make_ca(mesh: &MeshName, out: &Path) -> Result<Ca, IdentityError> {
     })
 }
 
-fn add_site(mesh: &MeshName, ca: &Ca, out: &Path, site: &SiteName) -> Result<(), IdentityError> {
+/// The secret of the mesh, as text; made if there is none yet.
+fn mesh_key(out: &Path) -> Result<String, IdentityError> {
+    let path = out.join(MESH_KEY_FILE);
+    if let Some(text) = read_if_there(&path)? {
+        return Ok(text);
+    }
+    let text = MeshSecret::generate().to_text();
+    create(&path, Access::Private, &text)?;
+    Ok(text)
+}
+
+/// Folders made before there was a secret get it later.
+fn add_mesh_key(folder: &Path, secret: &str) -> Result<(), IdentityError> {
+    let path = folder.join(MESH_KEY_FILE);
+    if !folder.is_dir() || path.symlink_metadata().is_ok() {
+        return Ok(());
+    }
+    create(&path, Access::Private, secret)
+}
+
+fn add_site(
+    mesh: &MeshName,
+    (ca, secret): (&Ca, &str),
+    out: &Path,
+    site: &SiteName,
+) -> Result<(), IdentityError> {
     let folder = out.join(site.as_str());
     let key = KeyPair::generate_for(&PKCS_ECDSA_P256_SHA256)?;
     let certificate = site_params(mesh, site)?.signed_by(&key, &ca.issuer)?;
@@ -153,6 +180,7 @@ fn add_site(mesh: &MeshName, ca: &Ca, out: &Path, site: &SiteName) -> Result<(),
         &certificate.pem(),
     )?;
     create(&aside.join(KEY_FILE), Access::Private, &key.serialize_pem())?;
+    create(&aside.join(MESH_KEY_FILE), Access::Private, secret)?;
     // Refused by the system if a folder with anything in it has come up meanwhile.
     fs::rename(&aside, &folder).map_err(at(&folder))?;
     files::sync_folder(out).map_err(at(out))

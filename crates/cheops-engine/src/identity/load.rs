@@ -17,16 +17,17 @@ use rustls_pki_types::pem::PemObject;
 use rustls_pki_types::{CertificateDer, PrivateKeyDer, UnixTime};
 
 use super::error::IdentityError;
-use super::{CA_FILE, CERTIFICATE_FILE, Identity, KEY_FILE, peer};
+use super::{CA_FILE, CERTIFICATE_FILE, Identity, KEY_FILE, MeshSecret, peer};
 
 impl Identity {
-    /// Reads `ca.pem`, `cert.pem` and `key.pem` of `dir`.
+    /// Reads `ca.pem`, `cert.pem`, `key.pem` and `mesh.key` of `dir`.
     pub fn load(dir: &Path) -> Result<Identity, IdentityError> {
         let (ca_path, path) = (dir.join(CA_FILE), dir.join(CERTIFICATE_FILE));
         let provider = Arc::new(aws_lc_rs::default_provider());
         let ca = read_certificate(&ca_path)?;
         let certificate = read_certificate(&path)?;
         let key = read_key(&dir.join(KEY_FILE))?;
+        let secret = MeshSecret::load(dir, &ca)?;
         let own = pair(dir, &certificate, key, &provider)?;
         let roots = Arc::new(roots(&ca_path, ca)?);
         let as_server = client_verifier(&ca_path, &roots, &provider)?;
@@ -37,6 +38,7 @@ impl Identity {
         Ok(Identity {
             mesh,
             site,
+            secret,
             provider,
             own,
             as_server,
@@ -52,6 +54,12 @@ fn read_certificate(path: &Path) -> Result<CertificateDer<'static>, IdentityErro
 
 fn read_key(path: &Path) -> Result<PrivateKeyDer<'static>, IdentityError> {
     let pem = read(path)?;
+    check_private(path)?;
+    PrivateKeyDer::from_pem_slice(&pem).map_err(|_| unusable(path, "this is not a private key"))
+}
+
+/// Refuses a key that others may read.
+pub(super) fn check_private(path: &Path) -> Result<(), IdentityError> {
     let metadata = fs::metadata(path).map_err(|fault| unread(path, fault))?;
     let mode = metadata.permissions().mode() & 0o777;
     if mode & 0o077 != 0 {
@@ -60,7 +68,7 @@ fn read_key(path: &Path) -> Result<PrivateKeyDer<'static>, IdentityError> {
             mode,
         });
     }
-    PrivateKeyDer::from_pem_slice(&pem).map_err(|_| unusable(path, "this is not a private key"))
+    Ok(())
 }
 
 fn pair(
@@ -146,7 +154,7 @@ fn read(path: &Path) -> Result<Vec<u8>, IdentityError> {
     fs::read(path).map_err(|fault| unread(path, fault))
 }
 
-fn unread(path: &Path, source: io::Error) -> IdentityError {
+pub(super) fn unread(path: &Path, source: io::Error) -> IdentityError {
     match source.kind() {
         io::ErrorKind::NotFound => IdentityError::Missing { path: path.into() },
         _ => IdentityError::Io {
@@ -156,7 +164,7 @@ fn unread(path: &Path, source: io::Error) -> IdentityError {
     }
 }
 
-fn unusable(path: &Path, why: impl Into<String>) -> IdentityError {
+pub(super) fn unusable(path: &Path, why: impl Into<String>) -> IdentityError {
     IdentityError::Unusable {
         path: path.into(),
         why: why.into(),

@@ -10,6 +10,7 @@ mod listener;
 mod load;
 mod names;
 mod peer;
+mod secret;
 
 use std::fmt;
 use std::sync::Arc;
@@ -28,16 +29,19 @@ pub use error::{IdentityError, MeshNameFault, PeerFault};
 pub use init::{InitReport, init};
 pub use listener::{ListenerTlsError, listener_tls};
 pub use names::MeshName;
+pub use secret::MeshSecret;
 
 const CA_FILE: &str = "ca.pem";
 const CERTIFICATE_FILE: &str = "cert.pem";
 const KEY_FILE: &str = "key.pem";
+const MESH_KEY_FILE: &str = "mesh.key";
 
 /// The identity of one site, checked: the key fits the certificate, the mesh's CA signed it, it is
 /// in force and names a site.
 pub struct Identity {
     mesh: MeshName,
     site: SiteName,
+    secret: MeshSecret,
     provider: Arc<CryptoProvider>,
     own: Arc<SingleCertAndKey>,
     as_server: Arc<dyn ClientCertVerifier>,
@@ -53,6 +57,11 @@ impl Identity {
     /// The mesh it belongs to.
     pub fn mesh(&self) -> &MeshName {
         &self.mesh
+    }
+
+    /// What only the agents of the mesh know.
+    pub fn secret(&self) -> &MeshSecret {
+        &self.secret
     }
 
     /// TLS for whoever connects here: 1.3 only, a certificate of the mesh required.
