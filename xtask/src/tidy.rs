@@ -16,6 +16,7 @@ const LAYERS: &[(&str, u32)] = &[
     ("cheops-core", 2),
     ("cheops-store", 2),
     ("cheops-relay", 2),
+    ("cheops-rest", 2),
     ("cheops-samples", 2),
     ("cheops-engine", 3),
     ("cheops-proxy", 4),
@@ -27,7 +28,7 @@ const LAYERS: &[(&str, u32)] = &[
 ];
 
 /// Crates that are computation alone, and what betrays that one is not.
-const PURE: &[&str] = &["cheops-model", "cheops-scope", "cheops-core"];
+const PURE: &[&str] = &["cheops-model", "cheops-scope", "cheops-core", "cheops-rest"];
 const IMPURE: &[&str] = &[
     "std::fs",
     "std::net",

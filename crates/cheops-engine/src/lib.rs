@@ -2,7 +2,8 @@
 //!
 //! [`identity`] is who a site is (certificates of the mesh), [`mesh`] is how agents find, greet and
 //! watch each other, [`Picture`] is the world that scopes are resolved against, [`registry`] is
-//! where this site's own services are, [`events`] tells what happens. What a replica does next is not decided here.
+//! where this site's own services are, [`replication`] keeps resources on several sites, [`events`]
+//! tells what happens. What a replica does next is not decided here.
 
 pub mod api;
 pub mod events;
@@ -12,5 +13,6 @@ pub mod limits;
 pub mod mesh;
 mod picture;
 pub mod registry;
+pub mod replication;
 
 pub use picture::{LocalService, Picture, follow_picture};

@@ -54,6 +54,30 @@ impl Picture {
         *site == self.here || (self.mark(site) == Mark::Connected && self.runs(site, service))
     }
 
+    /// Whether that site is known to run the service, or nothing is known of it yet.
+    pub fn may_run(&self, site: &SiteName, service: &ServiceName) -> bool {
+        let known = self.view.sites.get(site);
+        known.is_none_or(|known| known.announcement.is_none()) || self.runs(site, service)
+    }
+
+    /// That all these sites run the same version of a service, as far as they say. Else who runs which.
+    pub fn same_version(&self, sites: &[SiteName], service: &ServiceName) -> Result<(), String> {
+        let mut versions = sites.iter().filter_map(|site| {
+            let said = self.view.sites.get(site)?.announcement.as_deref()?;
+            let found = said.services.iter().find(|s| s.name == *service)?;
+            Some((site, found.version.as_deref()?))
+        });
+        let Some((first, version)) = versions.next() else {
+            return Ok(());
+        };
+        match versions.find(|(_, other)| *other != version) {
+            None => Ok(()),
+            Some((site, other)) => Err(format!(
+                "{service} is {version} at {first} and {other} at {site}"
+            )),
+        }
+    }
+
     fn first(view: Arc<View>, local: &[LocalService]) -> Picture {
         let world = Arc::new(world(&view, local));
         let runs = Arc::new(runs(&view));
@@ -86,18 +110,34 @@ impl Picture {
     }
 }
 
-/// Turns views of the mesh into pictures, until the mesh ends. Needs a tokio runtime.
+/// Turns views of the mesh, and this site's services as they are now, into pictures, until either
+/// ends. Needs a tokio runtime.
 pub fn follow_picture(
     mut views: watch::Receiver<Arc<View>>,
-    local: Vec<LocalService>,
+    mut local: watch::Receiver<Vec<LocalService>>,
 ) -> watch::Receiver<Arc<Picture>> {
-    let first = Picture::first(views.borrow_and_update().clone(), &local);
+    let view = views.borrow_and_update().clone();
+    let first = Picture::first(view, &local.borrow_and_update());
     let (sender, receiver) = watch::channel(Arc::new(first));
     tokio::spawn(async move {
-        while views.changed().await.is_ok() {
-            let view = views.borrow_and_update().clone();
-            let next = sender.borrow().next(view, &local);
-            sender.send_replace(Arc::new(next));
+        loop {
+            let next = tokio::select! {
+                changed = views.changed() => changed.map(|()| {
+                    let view = views.borrow_and_update().clone();
+                    sender.borrow().next(view, &local.borrow())
+                }),
+                changed = local.changed() => changed.map(|()| {
+                    let before = sender.borrow().clone();
+                    Picture {
+                        version: before.version + 1,
+                        ..Picture::first(before.view.clone(), &local.borrow_and_update())
+                    }
+                }),
+            };
+            match next {
+                Ok(next) => sender.send_replace(Arc::new(next)),
+                Err(_) => return,
+            };
         }
     });
     receiver

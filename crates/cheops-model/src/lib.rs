@@ -8,7 +8,7 @@ mod guarantee;
 mod labels;
 mod mark;
 mod name;
-mod profile;
+pub mod profile;
 
 pub use guarantee::{Failover, Guarantee, OnConflict, StrongRead};
 pub use labels::Labels;

@@ -4,6 +4,7 @@ use std::cell::{Cell, RefCell};
 use std::net::SocketAddr;
 use std::rc::Rc;
 use std::sync::Arc;
+use std::time::Duration;
 
 use cheops_engine::registry::Endpoints;
 use http::{Request, Response};
@@ -31,6 +32,8 @@ pub(crate) struct Backend {
     endpoints: RefCell<watch::Receiver<Arc<Endpoints>>>,
     slots: RefCell<Rc<[Slot]>>,
     turn: Cell<usize>,
+    /// How long connecting may take.
+    connect: Duration,
 }
 
 struct Slot {
@@ -39,13 +42,23 @@ struct Slot {
 }
 
 impl Backend {
-    pub(crate) fn new(endpoints: watch::Receiver<Arc<Endpoints>>) -> Backend {
+    pub(crate) fn new(endpoints: watch::Receiver<Arc<Endpoints>>, connect: Duration) -> Backend {
         let slots = RefCell::new(slots(&endpoints.borrow(), &[]));
         Backend {
             endpoints: RefCell::new(endpoints),
             slots,
             turn: Cell::new(0),
+            connect,
         }
+    }
+
+    /// Whether it is one to these endpoints.
+    pub(crate) fn follows(
+        &self,
+        endpoints: &watch::Receiver<Arc<Endpoints>>,
+        connect: Duration,
+    ) -> bool {
+        self.connect == connect && self.endpoints.borrow().same_channel(endpoints)
     }
 
     /// Sends a request on an idle connection or a new one. A connection that turns out to be dead
@@ -65,7 +78,7 @@ impl Backend {
                     Err((_, Some(unsent))) => request = *unsent,
                 }
             }
-            match slot.connect().await {
+            match slot.connect(self.connect).await {
                 Ok(sender) => match slot.try_send(sender, request).await {
                     Ok(response) => return Ok(response),
                     Err((fault, None)) => return Err(Fault::Sent(fault)),
@@ -128,13 +141,13 @@ impl Slot {
         None
     }
 
-    async fn connect(&self) -> Result<SendRequest<Body>, String> {
+    async fn connect(&self, time_max: Duration) -> Result<SendRequest<Body>, String> {
         let address = self.address;
         let fault = |error: &dyn std::fmt::Display| format!("cannot connect to {address}: {error}");
-        let stream = match timeout(limits::CONNECT_TIME_MAX, TcpStream::connect(address)).await {
+        let stream = match timeout(time_max, TcpStream::connect(address)).await {
             Ok(Ok(stream)) => stream,
             Ok(Err(error)) => return Err(fault(&error)),
-            Err(late) => return Err(fault(&late)),
+            Err(_) => return Err(fault(&format!("not within {time_max:?} (`connect`)"))),
         };
         let _ = stream.set_nodelay(true);
         let socket = TokioIo::new(ServiceSocket(stream));

@@ -9,6 +9,7 @@ use bytes::Bytes;
 use http_body::{Body as HttpBody, Frame, SizeHint};
 use hyper::body::Incoming;
 
+use crate::guard::Pass;
 use crate::limits;
 use crate::pulse::Pulse;
 use crate::sweep::InFlight;
@@ -31,6 +32,12 @@ pub(crate) enum Body {
     Full(Option<Bytes>),
     /// An answer's, as it comes in.
     Incoming(Incoming),
+    /// An answer's, of a call that counts until the last of it has gone.
+    Counted {
+        body: Incoming,
+        /// Held, not read.
+        _pass: Pass,
+    },
     /// A request's, as it comes in.
     Request(Incoming, Pulse),
     /// As it comes in, kept for a second try.
@@ -42,6 +49,16 @@ pub(crate) enum Body {
 impl Body {
     pub(crate) fn empty() -> Body {
         Body::Full(None)
+    }
+
+    pub(crate) fn answer(incoming: Incoming, pass: Option<Pass>) -> Body {
+        match pass {
+            None => Body::Incoming(incoming),
+            Some(pass) => Body::Counted {
+                body: incoming,
+                _pass: pass,
+            },
+        }
     }
 
     pub(crate) fn full(bytes: Bytes) -> Body {
@@ -59,7 +76,9 @@ impl HttpBody for Body {
     ) -> Poll<Option<Result<Frame<Bytes>, BodyFault>>> {
         match self.get_mut() {
             Body::Full(bytes) => Poll::Ready(bytes.take().map(|bytes| Ok(Frame::data(bytes)))),
-            Body::Incoming(incoming) => poll_incoming(incoming, cx),
+            Body::Incoming(incoming) | Body::Counted { body: incoming, .. } => {
+                poll_incoming(incoming, cx)
+            }
             Body::Request(incoming, pulse) => {
                 let polled = poll_incoming(incoming, cx);
                 if polled.is_ready() {
@@ -77,7 +96,9 @@ impl HttpBody for Body {
     fn is_end_stream(&self) -> bool {
         match self {
             Body::Full(bytes) => bytes.as_ref().is_none_or(Bytes::is_empty),
-            Body::Incoming(incoming) | Body::Request(incoming, _) => incoming.is_end_stream(),
+            Body::Incoming(incoming)
+            | Body::Counted { body: incoming, .. }
+            | Body::Request(incoming, _) => incoming.is_end_stream(),
             Body::Kept(kept) => kept.is_end_stream(),
             Body::Pipe(_) => false,
         }
@@ -86,7 +107,9 @@ impl HttpBody for Body {
     fn size_hint(&self) -> SizeHint {
         match self {
             Body::Full(bytes) => SizeHint::with_exact(bytes.as_ref().map_or(0, |b| b.len() as u64)),
-            Body::Incoming(incoming) | Body::Request(incoming, _) => incoming.size_hint(),
+            Body::Incoming(incoming)
+            | Body::Counted { body: incoming, .. }
+            | Body::Request(incoming, _) => incoming.size_hint(),
             Body::Kept(kept) => kept.size_hint(),
             Body::Pipe(_) => SizeHint::default(),
         }

@@ -7,33 +7,41 @@ use std::time::Instant;
 use cheops_model::SiteName;
 use cheops_scope::{ErrorKind, ScopeError, Span};
 use http::request::Parts;
-use http::{HeaderMap, HeaderValue, Method, Request, Response, header};
+use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode, Version, header};
 use http_body_util::BodyExt;
 use hyper::body::Incoming;
 
 use crate::body::{Answer, Body};
 use crate::carrier::{self, Carrier};
 use crate::correlation::Trail;
+use crate::doorway::Doorway;
+use crate::guard::Asker;
 use crate::headers;
 use crate::here::Call;
 use crate::home::{Homes, Sent};
+use crate::host;
+use crate::intake::Refused;
 use crate::limits;
 use crate::own;
 use crate::problem::Problem;
 use crate::pulse::{Patience, Pulse};
 use crate::route::Journey;
 use crate::scope::{Decision, Route};
+use crate::service::Service;
 use crate::sweep::Idle;
+use crate::tunnel;
 use crate::upgrade::Wish;
-use crate::worker::{Service, Worker};
+use crate::worker::Worker;
 
-/// A client's connection to a service's listener.
+/// A client's connection to a listener.
 pub(crate) struct Connection {
     pub(crate) worker: Rc<Worker>,
-    pub(crate) service: Rc<Service>,
+    pub(crate) doorway: Rc<Doorway>,
     /// `for=192.0.2.7`, the same for all its requests.
     pub(crate) forwarded: HeaderValue,
     pub(crate) idle: Rc<Idle>,
+    /// Whether what it said could be read two ways.
+    pub(crate) refused: Refused,
 }
 
 /// Answers one request of a client.
@@ -42,18 +50,37 @@ pub(crate) async fn serve(
     request: Request<Incoming>,
 ) -> Result<Response<Answer>, Infallible> {
     let started = Instant::now();
-    let Connection {
-        worker, service, ..
-    } = &*connection;
+    let worker = &connection.worker;
     let open = connection.idle.begin();
-    let logged = worker.access_log.then(|| AccessLine::of(&request));
-    let mut response = match answer(&connection, request, started).await {
-        Ok(response) => response,
+    let logged = worker.access_log.get().then(|| AccessLine::of(&request));
+    let service = connection.doorway.choose(worker, &request);
+    let tunnel = request.method() == Method::CONNECT;
+    let http1 = request.version() < Version::HTTP_2;
+    let may_leave = tunnel || request.headers().contains_key(header::UPGRADE);
+    let answered = match &service {
+        _ if tunnel => tunnel::open(&connection, request),
+        Ok(service) => answer(&connection, service, request, started).await,
         Err(problem) => {
-            tracing::debug!(code = problem.code(), service = %service.config.name, "refused");
-            problem.into_response()
+            skip(worker, request.into_body()).await;
+            Err(problem.clone())
         }
     };
+    let mut bad = false;
+    let mut response = answered.unwrap_or_else(|problem| {
+        let problem = blame(&connection, problem);
+        tracing::debug!(code = problem.code(), "refused");
+        bad = matches!(problem, Problem::BadRequest(_));
+        problem.into_response()
+    });
+    let left = match tunnel {
+        true => response.status().is_success(),
+        false => response.status() == StatusCode::SWITCHING_PROTOCOLS,
+    };
+    if http1 && (bad || (may_leave && !left)) {
+        // What follows on this connection cannot be trusted, or is no longer read strictly.
+        let close = HeaderValue::from_static("close");
+        response.headers_mut().insert(header::CONNECTION, close);
+    }
     let took_us = u64::try_from(started.elapsed().as_micros()).unwrap_or(u64::MAX);
     let success = response.status().is_success();
     let out = response.headers_mut();
@@ -62,27 +89,42 @@ pub(crate) async fn serve(
     }
     out.append(header::VIA, worker.stamps.via.clone());
     worker.stamps.timing(out, took_us);
-    service.counters.answered(response.status(), took_us);
+    let service = service.as_deref().ok();
+    if let Some(service) = service {
+        service.counters.answered(response.status(), took_us);
+    }
     if let Some(line) = logged {
         line.write(service, &response, took_us);
     }
     Ok(response.map(|body| Answer { body, _open: open }))
 }
 
+/// A service that got half a body is not to blame if the client's bytes were refused.
+fn blame(connection: &Connection, problem: Problem) -> Problem {
+    match problem {
+        Problem::ServiceFailed { .. } | Problem::OutcomeUnknown { .. }
+            if connection.refused.get() =>
+        {
+            Problem::BadRequest("its body is not framed as HTTP wants it".to_owned())
+        }
+        problem => problem,
+    }
+}
+
 async fn answer(
     connection: &Connection,
+    service: &Service,
     request: Request<Incoming>,
     started: Instant,
 ) -> Result<Response<Body>, Problem> {
-    let Connection {
-        worker, service, ..
-    } = connection;
+    let worker = &connection.worker;
     let (mut head, body) = request.into_parts();
     if head.uri.path().starts_with("/.cheops/") {
         return own::answer(worker, &head);
     }
     let wish = Wish::take(&mut head);
-    let scoped = match read_scope(worker, service, &mut head) {
+    let scoped = match host::check(&mut head).and_then(|()| read_scope(worker, service, &mut head))
+    {
         Ok(scoped) => scoped,
         Err(problem) => {
             skip(worker, body).await;
@@ -98,6 +140,7 @@ async fn answer(
         head,
         body: Body::Request(body, pulse.clone()),
         upgrade: wish.as_ref().map(Wish::protocol),
+        asker: Asker::Client,
     };
     let patience = Patience {
         pulse,
@@ -168,10 +211,6 @@ fn read_scope(
     service: &Service,
     head: &mut Parts,
 ) -> Result<Option<(Rc<Decision>, Trail)>, Problem> {
-    if head.method == Method::CONNECT {
-        let detail = "an agent forwards to registered services only, never to an address";
-        return Err(Problem::ForbiddenByPolicy(detail.to_owned()));
-    }
     let own = take_scope(service, &mut head.headers)?;
     scope_of(worker, service, head, own)
 }
@@ -271,11 +310,11 @@ impl AccessLine {
         }
     }
 
-    fn write(&self, service: &Service, response: &Response<Body>, took_us: u64) {
+    fn write(&self, service: Option<&Service>, response: &Response<Body>, took_us: u64) {
         let served_by = response.headers().get(headers::SERVED_BY);
         tracing::info!(
             target: "access",
-            service = %service.config.name,
+            service = service.map_or("-", |service| service.config.name.as_str()),
             method = %self.method,
             path = %self.path,
             status = response.status().as_u16(),

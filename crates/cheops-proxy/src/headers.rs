@@ -27,6 +27,26 @@ pub(crate) const SERVER_TIMING: HeaderName = HeaderName::from_static("server-tim
 /// W3C baggage.
 pub(crate) const BAGGAGE: HeaderName = HeaderName::from_static("baggage");
 
+/// The operation that a request became.
+pub(crate) const OPERATION: HeaderName = HeaderName::from_static("x-cheops-operation");
+/// Where it can be asked for.
+pub(crate) const OPERATION_URL: HeaderName = HeaderName::from_static("x-cheops-operation-url");
+/// The replicant that a request was about.
+pub(crate) const RESOURCE: HeaderName = HeaderName::from_static("x-cheops-resource");
+/// Sites of the plan that had not applied it when it was answered.
+pub(crate) const PENDING: HeaderName = HeaderName::from_static("x-cheops-pending");
+/// Sites that a joined answer lacks.
+pub(crate) const PARTIAL: HeaderName = HeaderName::from_static("x-cheops-partial");
+/// The site whose replica is known to be behind.
+pub(crate) const STALE: HeaderName = HeaderName::from_static("x-cheops-stale");
+
+/// Sets a header; a value that no header can hold is left out.
+pub(crate) fn put(headers: &mut HeaderMap, name: HeaderName, value: &str) {
+    if let Ok(value) = HeaderValue::from_str(value) {
+        headers.insert(name, value);
+    }
+}
+
 /// Removes what belongs to one hop alone, and what only an agent may say. A scope goes too: the
 /// carriers put it back for a service that asked for it.
 pub(crate) fn clean(headers: &mut HeaderMap) {

@@ -9,11 +9,13 @@ use crate::backend::Fault;
 use crate::body::Body;
 use crate::carrier::{self, Carrier};
 use crate::correlation::Trail;
+use crate::guard::{Asker, Pass};
 use crate::headers;
 use crate::problem::Problem;
 use crate::pulse::Patience;
+use crate::service::Service;
 use crate::upgrade;
-use crate::worker::{Service, Worker};
+use crate::worker::Worker;
 
 /// A request for a service of this site, cleaned of what belongs to the last hop.
 pub(crate) struct Call {
@@ -21,6 +23,7 @@ pub(crate) struct Call {
     pub(crate) body: Body,
     /// What the client wants to leave HTTP for.
     pub(crate) upgrade: Option<HeaderValue>,
+    pub(crate) asker: Asker,
 }
 
 /// A value that was replaced towards the service and is restored in its answer.
@@ -44,6 +47,7 @@ pub(crate) async fn run(
     if let Some(protocol) = call.upgrade {
         upgrade::ask(&mut call.head.headers, protocol);
     }
+    let pass = enter(worker, service, call.asker)?;
     let safe = call.head.method.is_safe();
     let mints = service.homes.as_ref().filter(|h| h.mints(&call.head));
     let request = Request::from_parts(call.head, call.body);
@@ -61,18 +65,29 @@ pub(crate) async fn run(
         .await
     {
         Some(Ok(response)) => response,
-        Some(Err(Fault::NotSent(detail))) => return Err(failed(detail)),
-        Some(Err(Fault::Sent(detail))) if safe => return Err(failed(detail)),
-        Some(Err(Fault::Sent(detail))) => return Err(unknown(detail)),
-        None => {
-            let (name, limit) = (&service.config.name, patience.limit);
-            return Err(unknown(format!("{name} gave no answer within {limit:?}")));
+        no_answer => {
+            if let Some(pass) = pass {
+                pass.failed(Instant::now());
+            }
+            return Err(match no_answer {
+                Some(Err(Fault::Sent(detail))) if !safe => unknown(detail),
+                Some(Err(Fault::Sent(detail) | Fault::NotSent(detail))) => failed(detail),
+                Some(Ok(_)) | None => {
+                    let (name, limit) = (&service.config.name, patience.limit);
+                    unknown(format!(
+                        "{name} gave no answer within {limit:?} (`deadline`)"
+                    ))
+                }
+            });
         }
     };
+    if let Some(pass) = &pass {
+        pass.answered();
+    }
     if response.status() == StatusCode::SWITCHING_PROTOCOLS && !upgrade {
         return Err(failed("it left HTTP without being asked".to_owned()));
     }
-    let mut response = response.map(Body::Incoming);
+    let mut response = response.map(|body| Body::answer(body, pass));
     let out = response.headers_mut();
     headers::clean(out);
     restore(out, replaced);
@@ -81,6 +96,16 @@ pub(crate) async fn run(
     }
     out.insert(headers::SERVED_BY, worker.stamps.served_by.clone());
     Ok(response)
+}
+
+/// Room for one more call, if the service is bounded.
+fn enter(worker: &Worker, service: &Service, asker: Asker) -> Result<Option<Pass>, Problem> {
+    let Some(guard) = &service.guards.local else {
+        return Ok(None);
+    };
+    let entered = guard.enter(asker, Instant::now());
+    let refused = |refusal| Problem::refused(refusal, &service.config.name, &worker.here);
+    entered.map(Some).map_err(refused)
 }
 
 /// Makes the request one of the kind that HTTP/1.1 services read.
@@ -93,15 +118,11 @@ fn prepare(head: &mut Parts, worker: &Worker) {
     head.headers.append(header::VIA, worker.stamps.via.clone());
 }
 
-/// HTTP/2 and absolute-form name the host in the URI; HTTP/1.1 services read it in `Host`.
+/// HTTP/2 and a whole URL name the host in the target; HTTP/1.1 services read it in `Host`, where
+/// it was put when the request was checked.
 fn origin_form(head: &mut Parts) {
     let mut parts = std::mem::take(&mut head.uri).into_parts();
-    if let Some(authority) = parts.authority.take()
-        && !head.headers.contains_key(header::HOST)
-        && let Ok(host) = HeaderValue::from_str(authority.as_str())
-    {
-        head.headers.insert(header::HOST, host);
-    }
+    parts.authority = None;
     parts.scheme = None;
     head.uri = http::Uri::from_parts(parts).unwrap_or_default();
 }

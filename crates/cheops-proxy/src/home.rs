@@ -24,7 +24,7 @@ use http::{HeaderMap, HeaderName, HeaderValue, Method, Response, StatusCode, hea
 use crate::limits;
 
 /// What is to be known of such values, and whom this site trusts with them.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HomeRules {
     /// The requests that mint one; the header is the answer's.
     pub minted: Naming,
@@ -41,7 +41,7 @@ pub struct HomeRules {
 }
 
 /// Some requests, and a header that names a value.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Naming {
     /// Their methods.
     pub methods: Vec<Method>,
@@ -96,6 +96,11 @@ impl Homes {
             key: rand::random(),
             here,
         }
+    }
+
+    /// Whether these are the homes of that service's values, by those rules.
+    pub(crate) fn is_of(&self, service: &ServiceName, rules: &HomeRules) -> bool {
+        self.service == *service && self.rules == *rules
     }
 
     /// Whether the answer to this request mints a value.

@@ -1,7 +1,8 @@
 //! The data plane, in the order a request walks it.
 //!
 //! `listen` accepts a connection on the thread that will own it → `entry` reads the scope
-//! (`scope`, `carrier`) → `route` carries the plan out: `here` calls this site's service
+//! (`scope`, `carrier`) → `route` carries the plan out: `replicate` takes what is about resources of
+//! several sites, `here` calls this site's service
 //! (`backend`), `peer` sends the request to another site's agent, whose `mesh` listener ends
 //! in its own `here` → `headers` says who answered.
 //!
@@ -11,13 +12,19 @@
 mod backend;
 mod body;
 mod carrier;
+mod claim;
 mod config;
 mod correlation;
+mod doorway;
 mod entry;
 mod envelope;
+pub mod framing;
+mod guard;
 mod headers;
 mod here;
 mod home;
+mod host;
+mod intake;
 pub mod limits;
 mod listen;
 mod mesh;
@@ -25,17 +32,24 @@ mod metrics;
 mod own;
 mod peer;
 mod problem;
+mod proxy;
 mod pulse;
+mod replicate;
 mod route;
 mod scope;
+mod service;
 mod socket;
 mod sweep;
+mod tunnel;
 mod upgrade;
 mod worker;
 
 pub use carrier::{Carrier, CarrierFault};
-pub use config::{ProxyConfig, Rule, RuleMatch, ServiceConfig};
+pub use claim::{Claim, ClaimFault, HostClaim, PathClaim, same_claim};
+pub use config::{
+    Breaker, CallLimits, ClientLimits, Door, ListenerConfig, ProxyConfig, Rule, RuleMatch,
+    ServiceConfig,
+};
 pub use home::{HomeRules, Naming};
-pub use listen::bind;
 pub use metrics::Metrics;
-pub use worker::{Links, Proxy, ProxyError, Sockets};
+pub use proxy::{Links, Proxy, ProxyError, Sockets};

@@ -34,11 +34,26 @@ pub const HOME_AGE_MAX: Duration = Duration::from_secs(24 * 3600);
 /// Idle connections kept per service endpoint and thread; further ones are closed.
 pub const IDLE_CONNECTIONS_MAX: usize = 256;
 
-/// How long connecting to this site's own service may take.
-pub const CONNECT_TIME_MAX: Duration = Duration::from_secs(2);
+/// How long connecting to this site's own service may take, unless told otherwise.
+pub const CONNECT_TIME: Duration = Duration::from_secs(2);
 
-/// How long a client may ask nothing, the time it takes to send the head of a request included.
-pub const IDLE_TIME_MAX: Duration = Duration::from_secs(60);
+/// How long a client may ask nothing, the time it takes to send the head of a request included,
+/// unless told otherwise.
+pub const CLIENT_IDLE_TIME: Duration = Duration::from_secs(60);
+
+/// Connections of clients at the same time, unless told otherwise: with one to a service for each,
+/// what a process may usually open.
+pub const CLIENT_CONNECTIONS: usize = 16_384;
+
+/// Calls of one service at one other site at the same time, unless told otherwise: what a slow site
+/// can hold here.
+pub const REMOTE_CONCURRENCY: u32 = 1024;
+
+/// Calls in a row without an answer until one service at one other site is left alone for
+/// [`REMOTE_PAUSE`], unless told otherwise.
+pub const REMOTE_FAILURES: u32 = 16;
+/// See [`REMOTE_FAILURES`]: how soon a site that is back has to be used again.
+pub const REMOTE_PAUSE: Duration = Duration::from_secs(1);
 
 /// How much of a refused request's body is read, and for how long, so that its connection can be
 /// used again; a longer or slower one costs the connection.

@@ -11,16 +11,21 @@ use http::HeaderValue;
 use hyper::rt::Executor;
 use hyper::server::conn::{http1, http2};
 use hyper::service::service_fn;
+use hyper::upgrade::Upgraded;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use socket2::{Domain, Protocol, Socket, Type};
+use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream};
+use tokio_rustls::TlsAcceptor;
 
+use crate::doorway::Doorway;
 use crate::entry::{self, Connection};
+use crate::intake::{Intake, Refused};
 use crate::limits;
 use crate::mesh;
 use crate::pulse::{Patience, Pulse};
 use crate::sweep::Idle;
-use crate::worker::{Service, Worker};
+use crate::worker::Worker;
 
 /// How many connections may wait to be accepted.
 const BACKLOG: i32 = 4096;
@@ -29,7 +34,7 @@ const BACKLOG: i32 = 4096;
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 
 /// Binds `address` once per thread, so that the kernel spreads connections over them.
-pub fn bind(address: SocketAddr, threads: usize) -> io::Result<Vec<StdListener>> {
+pub(crate) fn bind(address: SocketAddr, threads: usize) -> io::Result<Vec<StdListener>> {
     // `SO_REUSEPORT` would share a port with another agent in silence: ask without it first.
     let mut address = address;
     let probe = socket(address)?;
@@ -75,24 +80,40 @@ where
     }
 }
 
-/// Accepts clients of a service until the agent stops.
-pub(crate) async fn clients(worker: Rc<Worker>, service: Rc<Service>, listener: TcpListener) {
-    accept_each(&worker, &listener, |stream, from| {
-        let proto = if service.tls.is_some() {
-            "https"
-        } else {
-            "http"
+/// Accepts clients until the agent stops or the doorway is closed.
+pub(crate) async fn clients(worker: Rc<Worker>, doorway: Rc<Doorway>, listener: TcpListener) {
+    let accepting = accept_each(&worker, &listener, |stream, from| {
+        let Some(seat) = worker.seat() else {
+            return turn_away(&doorway, &stream);
         };
+        let tls = doorway.tls();
+        let proto = if tls.is_some() { "https" } else { "http" };
         let forwarded = HeaderValue::try_from(format!("for={};proto={proto}", bracketed(from)));
         let connection = Rc::new(Connection {
             worker: worker.clone(),
-            service: service.clone(),
+            doorway: doorway.clone(),
             forwarded: forwarded.expect("an address fits a header"),
-            idle: Idle::new(),
+            idle: Idle::new(worker.client_idle.get()),
+            refused: Refused::default(),
         });
-        tokio::task::spawn_local(serve_client(connection, stream));
-    })
-    .await;
+        tokio::task::spawn_local(async move {
+            let _seat = seat;
+            serve_client(connection, stream, tls).await;
+        });
+    });
+    tokio::select! {
+        () = accepting => (),
+        () = doorway.closing() => (),
+    }
+}
+
+/// There is no room: said at once, if it can be, and without waiting for anything.
+fn turn_away(doorway: &Doorway, stream: &TcpStream) {
+    const ANSWER: &[u8] = b"HTTP/1.1 503 Service Unavailable\r\nRetry-After: 1\r\n\
+        Content-Length: 0\r\nConnection: close\r\n\r\n";
+    if doorway.tls().is_none() {
+        let _ = stream.try_write(ANSWER);
+    }
 }
 
 /// Accepts other agents until this one stops.
@@ -135,58 +156,88 @@ fn bracketed(from: SocketAddr) -> String {
     }
 }
 
-async fn serve_client(connection: Rc<Connection>, stream: TcpStream) {
+async fn serve_client(connection: Rc<Connection>, stream: TcpStream, tls: Option<TlsAcceptor>) {
     let worker = connection.worker.clone();
-    let first_bytes = Patience {
-        pulse: Pulse::new(Instant::now()),
-        limit: limits::IDLE_TIME_MAX,
-    };
+    let first_bytes = first_bytes(&connection);
     // A client that breaks off or speaks nonsense is no event of ours.
-    match connection.service.tls.clone() {
+    match tls {
         None => {
             let told = worker.sweep.within(&first_bytes, speaks_http2(&stream));
             if let Some(Ok(http2)) = told.await {
-                speak(connection, TokioIo::new(stream), http2).await;
+                speak(connection, stream, http2).await;
             }
         }
         Some(tls) => {
             let secured = worker.sweep.within(&first_bytes, tls.accept(stream)).await;
             if let Some(Ok(stream)) = secured {
                 let http2 = stream.get_ref().1.alpn_protocol() == Some(b"h2");
-                speak(connection, TokioIo::new(stream), http2).await;
+                speak(connection, stream, http2).await;
             }
         }
     }
 }
 
+/// Serves what comes through a tunnel, as if it had come to the service's own listener.
+pub(crate) async fn serve_tunnel(connection: Rc<Connection>, tunnel: Upgraded) {
+    let worker = connection.worker.clone();
+    match connection.doorway.tls() {
+        None => speak(connection, TokioIo::new(tunnel), false).await,
+        Some(tls) => {
+            let first_bytes = first_bytes(&connection);
+            let secured = worker
+                .sweep
+                .within(&first_bytes, tls.accept(TokioIo::new(tunnel)))
+                .await;
+            if let Some(Ok(stream)) = secured {
+                let http2 = stream.get_ref().1.alpn_protocol() == Some(b"h2");
+                speak(connection, stream, http2).await;
+            }
+        }
+    }
+}
+
+/// How long a client may take to say what it speaks.
+fn first_bytes(connection: &Connection) -> Patience {
+    Patience {
+        pulse: Pulse::new(Instant::now()),
+        limit: connection.worker.client_idle.get(),
+    }
+}
+
 /// HTTP with a client, until either ends it.
-async fn speak<I>(connection: Rc<Connection>, io: I, http2: bool)
+async fn speak<S>(connection: Rc<Connection>, stream: S, http2: bool)
 where
-    I: hyper::rt::Read + hyper::rt::Write + Unpin + Send + 'static,
+    S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
     let worker = connection.worker.clone();
     let idle = Some(connection.idle.clone());
+    let doorway = connection.doorway.clone();
+    let refused = connection.refused.clone();
     let _open = worker.opened();
     let answer = service_fn(move |request| entry::serve(connection.clone(), request));
+    let is_over = || doorway.is_closed();
     if http2 {
         let serving = http2::Builder::new(LocalExecutor)
             .timer(TokioTimer::new())
             .max_concurrent_streams(limits::CLIENT_STREAMS_MAX)
             .max_header_list_size(limits::HEAD_BYTES_MAX as u32)
-            .serve_connection(io, answer);
-        let ended = worker
-            .sweep
-            .keep(serving, idle, |serving| serving.graceful_shutdown());
+            .serve_connection(TokioIo::new(stream), answer);
+        let sweep = &worker.sweep;
+        let ended = sweep.keep(serving, idle, is_over, |serving| {
+            serving.graceful_shutdown()
+        });
         let _ = ended.await;
     } else {
         let serving = http1::Builder::new()
             .header_read_timeout(None)
             .max_buf_size(limits::HEAD_BYTES_MAX)
-            .serve_connection(io, answer)
+            .max_header_size(limits::HEAD_BYTES_MAX)
+            .serve_connection(TokioIo::new(Intake::new(stream, refused)), answer)
             .with_upgrades();
-        let ended = worker
-            .sweep
-            .keep(serving, idle, |serving| serving.graceful_shutdown());
+        let sweep = &worker.sweep;
+        let ended = sweep.keep(serving, idle, is_over, |serving| {
+            serving.graceful_shutdown()
+        });
         let _ = ended.await;
     }
 }
@@ -226,6 +277,7 @@ async fn serve_peer(worker: Rc<Worker>, stream: TcpStream, from: SocketAddr) {
     match accepted.kind {
         Kind::Control => worker.acceptor.serve_control(accepted).await,
         Kind::Requests => serve_requests(worker, accepted).await,
+        Kind::Log => worker.replication.serve_link(accepted).await,
     }
 }
 
@@ -245,6 +297,11 @@ async fn serve_requests(worker: Rc<Worker>, accepted: Accepted) {
         .serve_connection(TokioIo::new(stream), answer);
     let sweep = &serving_worker.sweep;
     let _ = sweep
-        .keep(serving, None, |serving| serving.graceful_shutdown())
+        .keep(
+            serving,
+            None,
+            || false,
+            |serving| serving.graceful_shutdown(),
+        )
         .await;
 }

@@ -11,13 +11,17 @@ use hyper::body::Incoming;
 use crate::body::Body;
 use crate::correlation::Trail;
 use crate::envelope::Envelope;
+use crate::guard::Asker;
 use crate::headers;
 use crate::here::{self, Call};
 use crate::limits;
 use crate::problem::Problem;
 use crate::pulse::{Patience, Pulse};
+use crate::replicate;
+use crate::route::Journey;
+use crate::service::Service;
 use crate::upgrade;
-use crate::worker::{Service, Worker};
+use crate::worker::Worker;
 
 /// Answers one request that `peer`, known by its certificate, forwards.
 pub(crate) async fn serve(
@@ -56,7 +60,7 @@ async fn answer(
     let scope = head.headers.remove(headers::SCOPE);
     let host = head.headers.remove(headers::HOST);
     let told = head.headers.remove(headers::HOMES);
-    for homes in &worker.homes {
+    for homes in worker.homes().iter() {
         homes.learn(peer, told.as_ref(), &head.headers, Instant::now());
     }
     headers::clean(&mut head.headers);
@@ -79,20 +83,28 @@ async fn answer(
             head,
             body: Body::empty(),
             upgrade,
+            asker: Asker::Peer,
         };
-        let response = here::run(worker, service, call, trail.as_ref(), &patience).await?;
+        let response = here::run(worker, &service, call, trail.as_ref(), &patience).await?;
         return Ok(upgrade::answer_agent(worker, response, body));
     }
     let call = Call {
         head,
         body: Body::Request(body, pulse),
         upgrade,
+        asker: Asker::Peer,
     };
-    here::run(worker, service, call, trail.as_ref(), &patience).await
+    let journey = Journey {
+        worker,
+        service: &service,
+        trail: trail.as_ref(),
+        patience,
+    };
+    replicate::here(&journey, call).await
 }
 
 /// The service of this site that the envelope names: nothing else can be reached this way.
-fn service_of<'a>(worker: &'a Worker, envelope: &Envelope) -> Result<&'a Service, Problem> {
+fn service_of(worker: &Worker, envelope: &Envelope) -> Result<Rc<Service>, Problem> {
     if envelope.visited.contains(&worker.here) {
         return Err(Problem::Loop(format!("{} was visited before", worker.here)));
     }

@@ -1,9 +1,10 @@
 //! Counters of the data plane: each thread writes its own, whoever asks adds them up.
 
 use std::fmt::Write;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 
+use cheops_model::ServiceName;
 use http::StatusCode;
 
 /// Upper ends of the latency buckets, in microseconds.
@@ -42,35 +43,54 @@ fn add(counter: &AtomicU64, value: u64) {
     );
 }
 
-/// The counters of every thread.
-#[derive(Clone, Default)]
+/// The counters of every thread. A service that is gone keeps its own: counters never go back.
+#[derive(Clone)]
 pub struct Metrics {
-    services: Arc<Vec<(String, Vec<Arc<ServiceCounters>>)>>,
+    threads: usize,
+    /// Locked when the configuration changes, and by whoever reads; never by a request.
+    services: Arc<Mutex<Vec<OfService>>>,
 }
 
+/// A service's name, and its counters for each thread.
+type OfService = (String, Vec<Arc<ServiceCounters>>);
+
 impl Metrics {
-    pub(crate) fn new(services: impl Iterator<Item = String>, threads: usize) -> Metrics {
-        let counters = |_| Arc::new(ServiceCounters::default());
-        let services = services.map(|name| (name, (0..threads).map(counters).collect()));
+    pub(crate) fn new(threads: usize) -> Metrics {
         Metrics {
-            services: Arc::new(services.collect()),
+            threads,
+            services: Arc::default(),
         }
     }
 
-    pub(crate) fn of(&self, service: usize, thread: usize) -> Arc<ServiceCounters> {
-        self.services[service].1[thread].clone()
+    /// The counters of a service on one thread; they stay the same as long as the agent runs.
+    pub(crate) fn of(&self, service: &ServiceName, thread: usize) -> Arc<ServiceCounters> {
+        let mut services = self.services.lock().unwrap_or_else(PoisonError::into_inner);
+        let known = services
+            .iter()
+            .position(|(name, _)| name == service.as_str());
+        let place = known.unwrap_or_else(|| {
+            let counters = (0..self.threads).map(|_| Arc::default());
+            services.push((service.to_string(), counters.collect()));
+            services.len() - 1
+        });
+        services[place].1[thread].clone()
+    }
+
+    fn services(&self) -> Vec<OfService> {
+        let services = self.services.lock();
+        services.unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     /// Prometheus text.
     pub fn render(&self) -> String {
-        let mut out = String::new();
+        let (mut out, services) = (String::new(), self.services());
         head(
             &mut out,
             "cheops_requests_total",
             "counter",
             "Answers to clients, by class.",
         );
-        for (service, threads) in self.services.iter() {
+        for (service, threads) in &services {
             for class in 1..=5 {
                 let total = sum(threads, |counters| &counters.answers[class]);
                 let labels = format!("service=\"{service}\",class=\"{class}xx\"");
@@ -83,39 +103,39 @@ impl Metrics {
             "counter",
             "Requests sent to another site.",
         );
-        for (service, threads) in self.services.iter() {
+        for (service, threads) in &services {
             let total = sum(threads, |counters| &counters.forwarded);
             let _ = writeln!(
                 out,
                 "cheops_forwarded_total{{service=\"{service}\"}} {total}"
             );
         }
-        self.render_latency(&mut out);
+        render_latency(&mut out, &services);
         out
     }
+}
 
-    fn render_latency(&self, out: &mut String) {
-        let name = "cheops_request_seconds";
-        head(
-            out,
-            name,
-            "histogram",
-            "Time from a request's head to its answer's head.",
-        );
-        for (service, threads) in self.services.iter() {
-            let mut total = 0;
-            for (index, end) in BUCKETS_US.iter().map(Some).chain([None]).enumerate() {
-                total += sum(threads, |counters| &counters.buckets[index]);
-                let end = end.map_or("+Inf".to_owned(), |us| (*us as f64 / 1e6).to_string());
-                let _ = writeln!(
-                    out,
-                    "{name}_bucket{{service=\"{service}\",le=\"{end}\"}} {total}"
-                );
-            }
-            let seconds = sum(threads, |counters| &counters.took_us) as f64 / 1e6;
-            let _ = writeln!(out, "{name}_sum{{service=\"{service}\"}} {seconds}");
-            let _ = writeln!(out, "{name}_count{{service=\"{service}\"}} {total}");
+fn render_latency(out: &mut String, services: &[OfService]) {
+    let name = "cheops_request_seconds";
+    head(
+        out,
+        name,
+        "histogram",
+        "Time from a request's head to its answer's head.",
+    );
+    for (service, threads) in services {
+        let mut total = 0;
+        for (index, end) in BUCKETS_US.iter().map(Some).chain([None]).enumerate() {
+            total += sum(threads, |counters| &counters.buckets[index]);
+            let end = end.map_or("+Inf".to_owned(), |us| (*us as f64 / 1e6).to_string());
+            let _ = writeln!(
+                out,
+                "{name}_bucket{{service=\"{service}\",le=\"{end}\"}} {total}"
+            );
         }
+        let seconds = sum(threads, |counters| &counters.took_us) as f64 / 1e6;
+        let _ = writeln!(out, "{name}_sum{{service=\"{service}\"}} {seconds}");
+        let _ = writeln!(out, "{name}_count{{service=\"{service}\"}} {total}");
     }
 }
 
@@ -136,10 +156,10 @@ mod tests {
 
     #[test]
     fn threads_are_added_up() {
-        let metrics = Metrics::new(["image".to_owned()].into_iter(), 2);
-        metrics.of(0, 0).answered(StatusCode::OK, 90);
-        metrics.of(0, 1).answered(StatusCode::OK, 1_500_000);
-        metrics.of(0, 1).answered(StatusCode::NOT_FOUND, 400);
+        let (metrics, image) = (Metrics::new(2), "image".parse().unwrap());
+        metrics.of(&image, 0).answered(StatusCode::OK, 90);
+        metrics.of(&image, 1).answered(StatusCode::OK, 1_500_000);
+        metrics.of(&image, 1).answered(StatusCode::NOT_FOUND, 400);
         let text = metrics.render();
         for line in [
             "cheops_requests_total{service=\"image\",class=\"2xx\"} 2",

@@ -22,7 +22,7 @@ pub(crate) fn answer(worker: &Worker, head: &Parts) -> Result<Response<Body>, Pr
                 "no agent replicates yet, so there are none".to_owned(),
             ))
         }
-        _ => Err(Problem::NotFound),
+        _ => Err(Problem::NotFound("see /.cheops/v1/sites".to_owned())),
     }
 }
 

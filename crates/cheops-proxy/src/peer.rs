@@ -24,6 +24,7 @@ use tokio::sync::{OnceCell, watch};
 use crate::backend::{Fault, describe};
 use crate::body::Body;
 use crate::envelope::Envelope;
+use crate::guard::{Asker, Pass};
 use crate::headers;
 use crate::here::Call;
 use crate::limits;
@@ -73,18 +74,27 @@ pub(crate) async fn send(
     let worker = journey.worker;
     let service = &journey.service.config.name;
     reachable(&worker.picture(), site, service)?;
+    let guard = journey.service.guards.remote(site);
+    let pass = guard.map(|guard| guard.enter(Asker::Client, Instant::now()));
+    let pass = pass.transpose();
+    let pass = pass.map_err(|refusal| Problem::refused(refusal, service, site))?;
     let safe = call.head.method.is_safe();
     let homes = journey.service.homes.as_ref();
     let mints = homes.filter(|homes| homes.mints(&call.head));
     let (request, feed) = forwarded(journey, site, call);
     journey.service.counters.forwarded();
     let sent = worker.peers.send(site, request);
-    match worker.sweep.within(&journey.patience, sent).await {
+    let outcome = worker.sweep.within(&journey.patience, sent).await;
+    if let (Some(pass), Some(Err(_)) | None) = (&pass, &outcome) {
+        pass.failed(Instant::now());
+    }
+    match outcome {
         Some(Ok(response)) => {
             if let Some(homes) = mints {
                 homes.minted(site, response.headers(), Instant::now());
             }
-            let mut response = response.map(Body::Incoming);
+            count(pass.as_ref(), &response);
+            let mut response = response.map(|body| Body::answer(body, pass));
             if let Some(feed) = feed {
                 response.extensions_mut().insert(feed);
             }
@@ -104,7 +114,7 @@ pub(crate) async fn send(
         }
         None => {
             let detail = format!(
-                "no answer from {site} within {:?}",
+                "no answer from {site} within {:?} (`deadline`)",
                 journey.service.config.deadline
             );
             Err(Problem::OutcomeUnknown {
@@ -112,6 +122,17 @@ pub(crate) async fn send(
                 detail,
             })
         }
+    }
+}
+
+/// Whether the other site's service answered, or its agent had to.
+fn count(pass: Option<&Pass>, response: &Response<Incoming>) {
+    let Some(pass) = pass else { return };
+    let by_service = response.headers().contains_key(headers::SERVED_BY);
+    if by_service || !response.status().is_server_error() {
+        pass.answered();
+    } else {
+        pass.failed(Instant::now());
     }
 }
 
@@ -152,6 +173,7 @@ fn forwarded(journey: &Journey<'_>, site: &SiteName, call: Call) -> (Request<Bod
         mut head,
         mut body,
         upgrade,
+        ..
     } = call;
     let feed = upgrade.map(|protocol| {
         head.headers.insert(headers::UPGRADE_ASKED, protocol);
@@ -172,8 +194,8 @@ fn forwarded(journey: &Journey<'_>, site: &SiteName, call: Call) -> (Request<Bod
     let out = &mut head.headers;
     out.append(header::VIA, worker.stamps.via.clone());
     out.insert(headers::ENVELOPE, envelope.to_header());
-    let now = Instant::now();
-    let told = worker.homes.iter().flat_map(|homes| homes.told(out, now));
+    let (now, homes) = (Instant::now(), worker.homes());
+    let told = homes.iter().flat_map(|homes| homes.told(out, now));
     let told: Vec<String> = told.collect();
     if !told.is_empty() {
         let told = HeaderValue::try_from(told.join(";")).expect("names fit a header");

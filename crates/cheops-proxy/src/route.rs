@@ -6,12 +6,14 @@ use http::{Response, StatusCode};
 use crate::body::{Body, Kept};
 use crate::correlation::Trail;
 use crate::headers;
-use crate::here::{self, Call};
+use crate::here::Call;
 use crate::peer;
 use crate::problem::Problem;
 use crate::pulse::Patience;
+use crate::replicate;
 use crate::scope::Route;
-use crate::worker::{Service, Worker};
+use crate::service::Service;
+use crate::worker::Worker;
 
 /// What is known of the request besides itself.
 pub(crate) struct Journey<'a> {
@@ -28,6 +30,7 @@ impl Journey<'_> {
             Route::Here => self.to_this_site(call).await,
             Route::Site(site) => self.to(site, call).await,
             Route::FirstOf(sites) => self.to_first_of(sites, call).await,
+            Route::Replicate(spread) => replicate::spread(self, spread, call).await,
             Route::NotYet(plan) => Err(Problem::NotImplemented(format!(
                 "no agent carries out {plan} yet"
             ))),
@@ -35,17 +38,21 @@ impl Journey<'_> {
     }
 
     async fn to_this_site(&self, call: Call) -> Result<Response<Body>, Problem> {
-        here::run(self.worker, self.service, call, self.trail, &self.patience).await
+        replicate::here(self, call).await
     }
 
-    async fn to(&self, site: &SiteName, call: Call) -> Result<Response<Body>, Problem> {
+    pub(crate) async fn to(&self, site: &SiteName, call: Call) -> Result<Response<Body>, Problem> {
         if *site == self.worker.here {
             return self.to_this_site(call).await;
         }
         peer::send(self, site, call).await
     }
 
-    async fn to_first_of(&self, sites: &[SiteName], call: Call) -> Result<Response<Body>, Problem> {
+    pub(crate) async fn to_first_of(
+        &self,
+        sites: &[SiteName],
+        call: Call,
+    ) -> Result<Response<Body>, Problem> {
         let picture = self.worker.picture();
         let usable: Vec<_> = sites
             .iter()
@@ -59,45 +66,26 @@ impl Journey<'_> {
             Problem::SiteUnreachable(_) => Problem::NoUsableSite(sites.to_vec()),
             other => other,
         };
+        if earlier.is_empty() {
+            return self.to(last, call).await.map_err(none);
+        }
+        let mut kept = match call.body {
+            Body::Request(incoming, pulse) => Kept::new(incoming, pulse),
+            body => return self.to(usable[0], Call { body, ..call }).await,
+        };
         let Call {
             head,
-            body,
             upgrade,
+            asker,
+            ..
         } = call;
-        if earlier.is_empty() {
-            return self
-                .to(
-                    last,
-                    Call {
-                        head,
-                        body,
-                        upgrade,
-                    },
-                )
-                .await
-                .map_err(none);
-        }
-        let mut kept = match body {
-            Body::Request(incoming, pulse) => Kept::new(incoming, pulse),
-            body => {
-                return self
-                    .to(
-                        usable[0],
-                        Call {
-                            head,
-                            body,
-                            upgrade,
-                        },
-                    )
-                    .await;
-            }
-        };
         let repeatable = head.method.is_idempotent();
         for site in earlier {
             let try_one = Call {
                 head: head.clone(),
                 body: Body::Kept(kept.clone()),
                 upgrade: upgrade.clone(),
+                asker,
             };
             let outcome = self.to(site, try_one).await;
             match (self.falls_through(&outcome, repeatable), kept.again()) {
@@ -105,17 +93,13 @@ impl Journey<'_> {
                 _ => return outcome,
             }
         }
-        let body = Body::Kept(kept);
-        self.to(
-            last,
-            Call {
-                head,
-                body,
-                upgrade,
-            },
-        )
-        .await
-        .map_err(none)
+        let last_try = Call {
+            head,
+            body: Body::Kept(kept),
+            upgrade,
+            asker,
+        };
+        self.to(last, last_try).await.map_err(none)
     }
 
     /// Whether the next site is tried: only if the request cannot have been executed, or may be
@@ -124,6 +108,7 @@ impl Journey<'_> {
         match outcome {
             Err(Problem::SiteUnreachable(_) | Problem::ServiceNotAtSite { .. }) => true,
             Err(Problem::ServiceFailed { .. }) => true,
+            Err(Problem::Overloaded { .. } | Problem::CircuitOpen { .. }) => true,
             Err(Problem::OutcomeUnknown { .. }) => repeatable,
             Err(_) => false,
             Ok(response) => {

@@ -10,6 +10,7 @@ use http::HeaderValue;
 
 use crate::limits;
 use crate::problem::Problem;
+use crate::replicate::Spread;
 
 /// What a scope means for one service.
 pub(crate) struct Decision {
@@ -28,6 +29,8 @@ pub(crate) enum Route {
     Site(SiteName),
     /// The first that can be used.
     FirstOf(Vec<SiteName>),
+    /// The same on each of them.
+    Replicate(Spread),
     /// A plan that is not carried out yet.
     NotYet(String),
 }
@@ -102,7 +105,17 @@ impl Route {
                 let sites: Option<Vec<SiteName>> = of.iter().map(one_site).collect();
                 sites.map_or_else(|| Route::NotYet(plan.to_string()), Route::FirstOf)
             }
-            Plan::Replicate { .. } | Plan::Span { .. } | Plan::Queue { .. } | Plan::Keep { .. } => {
+            Plan::Replicate { of, guarantee } => {
+                let sites: Option<Vec<SiteName>> = of.iter().map(one_site).collect();
+                let spread = |sites| {
+                    Route::Replicate(Spread {
+                        sites,
+                        guarantee: guarantee.clone(),
+                    })
+                };
+                sites.map_or_else(|| Route::NotYet(plan.to_string()), spread)
+            }
+            Plan::Span { .. } | Plan::Queue { .. } | Plan::Keep { .. } => {
                 Route::NotYet(plan.to_string())
             }
         }

@@ -13,7 +13,6 @@ use std::time::{Duration, Instant};
 
 use slab::Slab;
 
-use crate::limits;
 use crate::pulse::Patience;
 
 /// How late a deadline may be noticed.
@@ -65,19 +64,20 @@ impl Sweep {
         .await
     }
 
-    /// Runs a connection to its end, or until it was idle for too long. Told to stop, it is first
-    /// asked to end gracefully.
+    /// Runs a connection to its end, or until it was idle for too long. Told to stop, or found to
+    /// be over when nudged, it is first asked to end gracefully.
     pub(crate) async fn keep<C: Future>(
         &self,
         connection: C,
         idle: Option<Rc<Idle>>,
+        is_over: impl Fn() -> bool,
         ask_to_end: impl FnOnce(Pin<&mut C>),
     ) -> Option<C::Output> {
         let mut connection = pin!(connection);
         let mut place = Place::of(self);
         let mut ask_to_end = Some(ask_to_end);
         poll_fn(|cx| {
-            if self.stopping.get()
+            if (self.stopping.get() || is_over())
                 && let Some(ask) = ask_to_end.take()
             {
                 ask(connection.as_mut());
@@ -109,6 +109,11 @@ impl Sweep {
     /// Tells every connection to end.
     pub(crate) fn stop(&self) {
         self.stopping.set(true);
+        self.nudge();
+    }
+
+    /// Has every connection look whether it is over.
+    pub(crate) fn nudge(&self) {
         self.wake(|due| !matches!(due, Due::After(_)));
     }
 
@@ -160,18 +165,20 @@ impl Drop for Place<'_> {
 /// Whether a client's connection is in use. A client that takes its time with the head of a
 /// request looks like one that asks nothing, and is treated so.
 pub(crate) struct Idle {
+    limit: Duration,
     open: Cell<u32>,
     since: Cell<Instant>,
     expired: Cell<bool>,
 }
 
 impl Idle {
-    pub(crate) fn new() -> Rc<Idle> {
-        let (open, since, expired) = (Cell::new(0), Cell::new(Instant::now()), Cell::new(false));
+    /// Idle from now on, for as long as `limit` at most.
+    pub(crate) fn new(limit: Duration) -> Rc<Idle> {
         Rc::new(Idle {
-            open,
-            since,
-            expired,
+            limit,
+            open: Cell::new(0),
+            since: Cell::new(Instant::now()),
+            expired: Cell::new(false),
         })
     }
 
@@ -183,7 +190,7 @@ impl Idle {
 
     fn expires(&self, now: Instant) -> bool {
         let idle_for = now.saturating_duration_since(self.since.get());
-        let expires = self.open.get() == 0 && idle_for >= limits::IDLE_TIME_MAX;
+        let expires = self.open.get() == 0 && idle_for >= self.limit;
         self.expired.set(expires);
         expires
     }
@@ -235,15 +242,36 @@ mod tests {
             _ => Poll::Ready(()),
         });
         let stopping = sweep.clone();
-        let serving = sweep.keep(connection, None, |_| asks.set(asks.get() + 1));
+        let serving = sweep.keep(connection, None, || false, |_| asks.set(asks.get() + 1));
         tokio::join!(serving, async move { stopping.stop() });
         assert_eq!(asked.get(), 1);
     }
 
+    #[tokio::test]
+    async fn nudged_a_connection_that_is_over_is_asked_to_end() {
+        let sweep = Rc::new(Sweep::default());
+        let (over, asked) = (Cell::new(false), Rc::new(Cell::new(false)));
+        let told = asked.clone();
+        let connection = poll_fn(move |_| match told.get() {
+            false => Poll::Pending,
+            true => Poll::Ready(()),
+        });
+        let serving = sweep.keep(connection, None, || over.get(), |_| asked.set(true));
+        tokio::join!(serving, async {
+            sweep.nudge();
+            tokio::task::yield_now().await;
+            assert!(!asked.get(), "it is not over yet");
+            over.set(true);
+            sweep.nudge();
+        });
+        assert!(asked.get());
+    }
+
     #[test]
     fn a_connection_is_idle_only_while_nothing_is_open() {
-        let idle = Idle::new();
-        let late = Instant::now() + limits::IDLE_TIME_MAX * 2;
+        let limit = Duration::from_secs(60);
+        let idle = Idle::new(limit);
+        let late = Instant::now() + limit * 2;
         let open = idle.begin();
         assert!(!idle.expires(late));
         drop(open);

@@ -1,162 +1,50 @@
-//! Threads of the data plane: what each owns, how they start and stop.
+//! One thread of the data plane: what it owns, how it takes a change, how it stops.
 
-use std::cell::RefCell;
-use std::fmt;
+use std::cell::{Cell, RefCell};
 use std::net::TcpListener as StdListener;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use cheops_engine::Picture;
-use cheops_engine::mesh::{Dialer, MeshAcceptor};
+use cheops_engine::mesh::MeshAcceptor;
+use cheops_engine::replication::Replication;
 use cheops_model::{ServiceName, SiteName};
 use tokio::net::TcpListener;
-use tokio::sync::watch;
-use tokio_rustls::TlsAcceptor;
+use tokio::sync::{mpsc, watch};
 
-use crate::backend::Backend;
-use crate::carrier::Carrier;
-use crate::config::{ProxyConfig, Rule, ServiceConfig};
 use crate::correlation::Correlation;
+use crate::doorway::Doorway;
 use crate::headers::Stamps;
 use crate::home::Homes;
 use crate::listen;
-use crate::metrics::{Metrics, ServiceCounters};
+use crate::metrics::Metrics;
 use crate::peer::Peers;
-use crate::scope::Decider;
+use crate::proxy::{Generation, Links, Order};
+use crate::service::Service;
 use crate::sweep::Sweep;
 
 /// How long open requests may take to end once the agent was told to stop.
 const DRAIN_TIME_MAX: Duration = Duration::from_secs(8);
 
-/// The running data plane.
-pub struct Proxy {
-    threads: Vec<JoinHandle<()>>,
-    metrics: Metrics,
-}
-
-/// Why the data plane could not start.
-#[derive(Debug)]
-pub enum ProxyError {
-    /// No thread or runtime could be had.
-    Thread(std::io::Error),
-}
-
-impl fmt::Display for ProxyError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            ProxyError::Thread(error) => write!(f, "cannot start a thread: {error}"),
-        }
-    }
-}
-
-impl std::error::Error for ProxyError {}
-
-/// What the data plane needs of the engine.
-#[derive(Clone)]
-pub struct Links {
-    /// The world as it is, and its changes.
-    pub picture: watch::Receiver<Arc<Picture>>,
-    /// To other agents.
-    pub dialer: Dialer,
-    /// From other agents.
-    pub acceptor: MeshAcceptor,
-}
-
-/// Bound sockets, one of each per thread.
-pub struct Sockets {
-    /// For each service, in the order of the configuration.
-    pub services: Vec<Vec<StdListener>>,
-    /// For other agents.
-    pub mesh: Vec<StdListener>,
-}
-
-impl Proxy {
-    /// Starts the threads. They stop, after ending what is open, when `stop` becomes true.
-    pub fn start(
-        config: ProxyConfig,
-        sockets: Sockets,
-        links: Links,
-        stop: watch::Receiver<bool>,
-    ) -> Result<Proxy, ProxyError> {
-        let config = Arc::new(config);
-        let threads = config.threads.get();
-        let names = config
-            .services
-            .iter()
-            .map(|service| service.name.to_string());
-        let metrics = Metrics::new(names, threads);
-        let correlation = Arc::new(Correlation::new());
-        let open = Arc::new(AtomicUsize::new(0));
-        let homes = homes(&config);
-        let mut handles = Vec::new();
-        let mut services: Vec<_> = sockets.services.into_iter().map(Vec::into_iter).collect();
-        for (index, mesh) in sockets.mesh.into_iter().enumerate() {
-            let seed = Seed {
-                index,
-                config: config.clone(),
-                links: links.clone(),
-                correlation: correlation.clone(),
-                homes: homes.clone(),
-                metrics: metrics.clone(),
-                stop: stop.clone(),
-                open: open.clone(),
-                services: services.iter_mut().filter_map(Iterator::next).collect(),
-                mesh,
-            };
-            let thread = std::thread::Builder::new().name(format!("data-{index}"));
-            handles.push(
-                thread
-                    .spawn(move || seed.run())
-                    .map_err(ProxyError::Thread)?,
-            );
-        }
-        Ok(Proxy {
-            threads: handles,
-            metrics,
-        })
-    }
-
-    /// The counters.
-    pub fn metrics(&self) -> Metrics {
-        self.metrics.clone()
-    }
-
-    /// Waits until every thread has ended.
-    pub fn join(self) {
-        for thread in self.threads {
-            let _ = thread.join();
-        }
-    }
-}
-
-fn homes(config: &ProxyConfig) -> Vec<Arc<Homes>> {
-    let homes = |service: &ServiceConfig| {
-        let rules = service.home.clone()?;
-        let homes = Homes::new(service.name.clone(), config.here.clone(), rules);
-        Some(Arc::new(homes))
-    };
-    config.services.iter().filter_map(homes).collect()
-}
-
 /// What a thread is started with.
-struct Seed {
-    index: usize,
-    config: Arc<ProxyConfig>,
-    links: Links,
-    correlation: Arc<Correlation>,
-    homes: Vec<Arc<Homes>>,
-    metrics: Metrics,
-    stop: watch::Receiver<bool>,
-    open: Arc<AtomicUsize>,
-    services: Vec<StdListener>,
-    mesh: StdListener,
+pub(crate) struct Seed {
+    pub(crate) index: usize,
+    pub(crate) generation: Arc<Generation>,
+    pub(crate) links: Links,
+    pub(crate) correlation: Arc<Correlation>,
+    pub(crate) metrics: Metrics,
+    pub(crate) stop: watch::Receiver<bool>,
+    pub(crate) open: Arc<AtomicUsize>,
+    pub(crate) seated: Arc<AtomicUsize>,
+    pub(crate) sockets: Vec<(u64, StdListener)>,
+    pub(crate) mesh: StdListener,
+    pub(crate) orders: mpsc::Receiver<Order>,
 }
 
 impl Seed {
-    fn run(self) {
+    pub(crate) fn run(self) {
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_all()
             .build();
@@ -172,43 +60,29 @@ impl Seed {
 
     async fn serve(self) {
         let mut stop = self.stop.clone();
-        let service = |(place, config): (usize, &ServiceConfig)| {
-            Rc::new(Service::new(
-                config,
-                &self.config.rules,
-                &self.homes,
-                self.metrics.of(place, self.index),
-            ))
-        };
+        let here = &self.generation.config.here;
         let worker = Rc::new(Worker {
-            here: self.config.here.clone(),
-            stamps: Stamps::new(&self.config.here),
-            access_log: self.config.access_log,
+            index: self.index,
+            here: here.clone(),
+            stamps: Stamps::new(here),
+            access_log: Cell::new(false),
+            client_idle: Cell::new(Duration::MAX),
+            connections_max: Cell::new(usize::MAX),
             correlation: self.correlation,
-            homes: self.homes.clone(),
+            metrics: self.metrics,
+            homes: RefCell::default(),
             peers: Peers::new(self.links.dialer),
             acceptor: self.links.acceptor,
-            services: self
-                .config
-                .services
-                .iter()
-                .enumerate()
-                .map(service)
-                .collect(),
+            replication: self.links.replication,
+            services: RefCell::default(),
+            doorways: RefCell::default(),
             picture: RefCell::new(self.links.picture.borrow().clone()),
             sweep: Sweep::default(),
             stop: self.stop,
             open: self.open,
+            seated: self.seated,
         });
-        for (service, listener) in worker.services.iter().zip(self.services) {
-            match TcpListener::from_std(listener) {
-                Ok(listener) => {
-                    let clients = listen::clients(worker.clone(), service.clone(), listener);
-                    tokio::task::spawn_local(clients);
-                }
-                Err(error) => tracing::error!(%error, "a listener was lost"),
-            }
-        }
+        worker.take(&self.generation, self.sockets);
         match TcpListener::from_std(self.mesh) {
             Ok(listener) => {
                 tokio::task::spawn_local(listen::peers(worker.clone(), listener));
@@ -216,6 +90,7 @@ impl Seed {
             Err(error) => tracing::error!(%error, "the mesh listener was lost"),
         }
         tokio::task::spawn_local(follow(worker.clone(), self.links.picture));
+        tokio::task::spawn_local(obey(worker.clone(), self.orders));
         let sweeping = worker.clone();
         tokio::task::spawn_local(async move { sweeping.sweep.run().await });
         let _ = stop.wait_for(|stopping| *stopping).await;
@@ -233,22 +108,40 @@ async fn follow(worker: Rc<Worker>, mut pictures: watch::Receiver<Arc<Picture>>)
     }
 }
 
+/// Takes changes of the configuration as they come.
+async fn obey(worker: Rc<Worker>, mut orders: mpsc::Receiver<Order>) {
+    while let Some(order) = orders.recv().await {
+        worker.take(&order.generation, order.sockets);
+        // Whoever ordered it may have gone.
+        let _ = order.done.send(());
+    }
+}
+
 /// Everything that one thread owns.
 pub(crate) struct Worker {
+    index: usize,
     pub(crate) here: SiteName,
     pub(crate) stamps: Stamps,
-    pub(crate) access_log: bool,
+    pub(crate) access_log: Cell<bool>,
+    /// How long a client may ask nothing.
+    pub(crate) client_idle: Cell<Duration>,
+    connections_max: Cell<usize>,
     pub(crate) correlation: Arc<Correlation>,
+    metrics: Metrics,
     /// One for each service whose values have homes.
-    pub(crate) homes: Vec<Arc<Homes>>,
+    homes: RefCell<Rc<[Arc<Homes>]>>,
     pub(crate) peers: Peers,
     pub(crate) acceptor: MeshAcceptor,
+    pub(crate) replication: Replication,
     pub(crate) sweep: Sweep,
     pub(crate) stop: watch::Receiver<bool>,
-    services: Vec<Rc<Service>>,
+    services: RefCell<Vec<Rc<Service>>>,
+    doorways: RefCell<Vec<(u64, Rc<Doorway>)>>,
     picture: RefCell<Arc<Picture>>,
     /// Connections of all threads: the links that one of them serves carry the requests of others.
     open: Arc<AtomicUsize>,
+    /// Connections of clients, of all threads.
+    seated: Arc<AtomicUsize>,
 }
 
 impl Worker {
@@ -258,17 +151,79 @@ impl Worker {
     }
 
     /// A service of this site by its registered name.
-    pub(crate) fn service(&self, name: &ServiceName) -> Option<&Service> {
-        self.services
-            .iter()
-            .map(Rc::as_ref)
-            .find(|service| service.config.name == *name)
+    pub(crate) fn service(&self, name: &ServiceName) -> Option<Rc<Service>> {
+        let services = self.services.borrow();
+        let found = services.iter().find(|service| service.config.name == *name);
+        found.cloned()
+    }
+
+    /// What is known of values' homes.
+    pub(crate) fn homes(&self) -> Rc<[Arc<Homes>]> {
+        self.homes.borrow().clone()
+    }
+
+    /// Works by a configuration: its services, and its listeners with the sockets that are new.
+    fn take(self: &Rc<Worker>, generation: &Generation, mut sockets: Vec<(u64, StdListener)>) {
+        let config = &generation.config;
+        self.access_log.set(config.access_log);
+        self.client_idle.set(config.clients.idle);
+        self.connections_max.set(config.clients.connections.get());
+        self.homes.replace(generation.homes.clone().into());
+        let made = config.services.iter().zip(&generation.guards);
+        let made = made.map(|(service, guards)| {
+            let counters = self.metrics.of(&service.name, self.index);
+            let before = self.service(&service.name);
+            let (engine, before) = (&self.replication, before.as_deref());
+            let service = Service::new(service, generation, guards, counters, engine, before);
+            Rc::new(service)
+        });
+        let services: Vec<Rc<Service>> = made.collect();
+        self.services.replace(services.clone());
+        let before = self.doorways.take();
+        let mut doorways = Vec::new();
+        for (id, listener) in generation.listener_ids.iter().zip(&config.listeners) {
+            if let Some((_, doorway)) = before.iter().find(|(known, _)| known == id) {
+                doorway.lead(listener, &services);
+                doorways.push((*id, doorway.clone()));
+                continue;
+            }
+            let doorway = Rc::new(Doorway::new(listener, &services));
+            let place = sockets.iter().position(|(socket, _)| socket == id);
+            let socket = place.map(|place| sockets.swap_remove(place).1);
+            match socket.map(TcpListener::from_std) {
+                Some(Ok(socket)) => {
+                    let clients = listen::clients(self.clone(), doorway.clone(), socket);
+                    tokio::task::spawn_local(clients);
+                    doorways.push((*id, doorway));
+                }
+                Some(Err(error)) => {
+                    tracing::error!(%error, key = listener.key, "a listener was lost")
+                }
+                None => tracing::error!(key = listener.key, "a listener has no socket"),
+            }
+        }
+        for (id, doorway) in before {
+            if !generation.listener_ids.contains(&id) {
+                doorway.close();
+            }
+        }
+        self.doorways.replace(doorways);
+        // Connections of a closed doorway are woken to end.
+        self.sweep.nudge();
     }
 
     /// Counts a connection for as long as the guard lives.
     pub(crate) fn opened(self: &Rc<Worker>) -> Open {
         self.open.fetch_add(1, Ordering::Relaxed);
         Open(self.clone())
+    }
+
+    /// Room for a client's connection, if there is any.
+    pub(crate) fn seat(self: &Rc<Worker>) -> Option<Seat> {
+        let taken = self.seated.fetch_add(1, Ordering::Relaxed);
+        // Given back when it is dropped, also here.
+        let seat = Seat(self.clone());
+        (taken < self.connections_max.get()).then_some(seat)
     }
 
     async fn drain(&self) {
@@ -288,58 +243,11 @@ impl Drop for Open {
     }
 }
 
-/// One service, as one thread sees it.
-pub(crate) struct Service {
-    pub(crate) config: Settings,
-    pub(crate) backend: Backend,
-    pub(crate) decider: Decider,
-    pub(crate) counters: Arc<ServiceCounters>,
-    pub(crate) tls: Option<TlsAcceptor>,
-    /// The site's rules that can concern this service.
-    pub(crate) rules: Vec<Rule>,
-    /// How the scope of a workflow reaches this listener: through any service of the site.
-    pub(crate) carriers_in: Vec<Carrier>,
-    /// Where this service's values are good.
-    pub(crate) homes: Option<Arc<Homes>>,
-}
+/// The place of one client's connection.
+pub(crate) struct Seat(Rc<Worker>);
 
-/// The part of a service's configuration that requests look at.
-pub(crate) struct Settings {
-    pub(crate) name: ServiceName,
-    pub(crate) accept_scope: bool,
-    pub(crate) carriers: Vec<Carrier>,
-    pub(crate) deadline: Duration,
-    pub(crate) no_room: Vec<http::StatusCode>,
-}
-
-impl Service {
-    fn new(
-        config: &ServiceConfig,
-        rules: &[Rule],
-        homes: &[Arc<Homes>],
-        counters: Arc<ServiceCounters>,
-    ) -> Service {
-        let concerns = |rule: &&Rule| {
-            rule.matches
-                .service
-                .as_ref()
-                .is_none_or(|s| *s == config.name)
-        };
-        Service {
-            config: Settings {
-                name: config.name.clone(),
-                accept_scope: config.accept_scope,
-                carriers: config.carriers.clone(),
-                deadline: config.deadline,
-                no_room: config.no_room.clone(),
-            },
-            backend: Backend::new(config.endpoints.clone()),
-            decider: Decider::new(config.name.clone()),
-            counters,
-            tls: config.tls.clone().map(TlsAcceptor::from),
-            rules: rules.iter().filter(concerns).cloned().collect(),
-            carriers_in: config.carriers_in.clone(),
-            homes: homes.iter().find(|h| h.service == config.name).cloned(),
-        }
+impl Drop for Seat {
+    fn drop(&mut self) {
+        self.0.seated.fetch_sub(1, Ordering::Relaxed);
     }
 }

@@ -18,6 +18,10 @@ pub struct ReplicantView {
     pub id: ReplicantId,
     /// What for.
     pub form: Form,
+    /// Which API.
+    pub service: String,
+    /// How it was made.
+    pub create: Option<Operation>,
     /// The id that clients see.
     pub meta: Option<String>,
     /// Whom this site follows.
@@ -93,6 +97,8 @@ impl Site {
         Some(ReplicantView {
             id,
             form: record.form,
+            service: record.service.clone(),
+            create: record.create.clone(),
             meta: record.meta.clone(),
             epoch: record.epoch.clone(),
             leads: replicant.leads(&self.shared.me),
@@ -105,6 +111,23 @@ impl Site {
             stranded: record.recovery == Recovery::Stranded,
             idle,
         })
+    }
+
+    /// The newest operation of a replicant that is still in its log, else the one that made it.
+    pub fn latest(&self, id: ReplicantId) -> Option<&Operation> {
+        let replicant = self.replicants.get(&id)?;
+        let operation = |kept: &'_ super::log::Kept| match &kept.entry.body {
+            Body::Run(_) => Some(kept.entry.index),
+            Body::Void(_) | Body::Park(_) => None,
+        };
+        let index = replicant.log.iter().filter_map(operation).last();
+        match index
+            .and_then(|index| replicant.log.get(index))
+            .map(|kept| &kept.entry.body)
+        {
+            Some(Body::Run(op)) => Some(op),
+            _ => replicant.record.create.as_ref(),
+        }
     }
 
     /// One operation, while it is not folded.

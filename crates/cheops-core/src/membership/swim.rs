@@ -6,13 +6,13 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use super::chance::Chance;
-use super::coordinate::{Coordinate, Estimate, Packed};
+use super::coordinate::{Coordinate, Estimate};
 use super::digest::{digest, record_of};
 use super::gossip::Gossip;
 use super::key::Key;
 use super::limits::{
-    ANSWER_MS, ASKED, AWAY_PROBE_EVERY_MS, COMPARE_EVERY_MS, DEAF_MS, MEMBERS_MAX, PLACES_TOLD,
-    PROBE_EVERY_MS, SILENCE_MS, STOOD_STILL_MS,
+    ANSWER_MS, ASKED, AWAY_PROBE_EVERY_MS, COMPARE_EVERY_MS, DEAF_MS, MEMBERS_MAX, PROBE_EVERY_MS,
+    SILENCE_MS, STOOD_STILL_MS,
 };
 use super::member::{Member, State};
 use super::message::{Body, Datagram, Record, Update};

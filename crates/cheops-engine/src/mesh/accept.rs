@@ -13,7 +13,7 @@ use tokio_rustls::server::TlsStream;
 
 use super::control;
 use super::handshake::{HandshakeFault, peer_of};
-use super::message::{ALPN_CONTROL, ALPN_REQUESTS};
+use super::message::{ALPN_CONTROL, ALPN_LOG, ALPN_REQUESTS};
 use super::owner::Event;
 use crate::identity::Identity;
 use crate::limits::ACCEPT_DEADLINE;
@@ -24,7 +24,7 @@ pub struct Accepted {
     pub peer: SiteName,
     /// What it is for.
     pub kind: Kind,
-    /// Ready for HTTP/2.
+    /// Ready for its protocol.
     pub stream: TlsStream<TcpStream>,
     pub(super) ip: IpAddr,
 }
@@ -36,6 +36,8 @@ pub enum Kind {
     Control,
     /// Forwarded requests.
     Requests,
+    /// For [`Replication::serve_link`](crate::replication::Replication::serve_link).
+    Log,
 }
 
 /// Why a connection was not taken. Nothing is to be done but to say so, not too often.
@@ -81,7 +83,8 @@ pub struct MeshAcceptor {
 
 impl MeshAcceptor {
     pub(super) fn new(identity: Arc<Identity>, events: mpsc::Sender<Event>) -> MeshAcceptor {
-        let tls = TlsAcceptor::from(identity.server_config(&[ALPN_CONTROL, ALPN_REQUESTS]));
+        let tls =
+            TlsAcceptor::from(identity.server_config(&[ALPN_CONTROL, ALPN_REQUESTS, ALPN_LOG]));
         MeshAcceptor {
             identity,
             tls,
@@ -123,6 +126,7 @@ impl MeshAcceptor {
         let kind = match state.alpn_protocol() {
             Some(ALPN_CONTROL) => Kind::Control,
             Some(ALPN_REQUESTS) => Kind::Requests,
+            Some(ALPN_LOG) => Kind::Log,
             _ => return Err(AcceptError::OtherProtocol),
         };
         Ok(Accepted {

@@ -1,4 +1,4 @@
-//! Connections for forwarded requests, made where requests are served.
+//! Connections for forwarded requests and for logs, made where they are used.
 
 use std::sync::Arc;
 
@@ -10,23 +10,39 @@ use tokio_rustls::client::TlsStream;
 use super::connect::{Connector, DialError};
 use super::view::View;
 
-/// Dials sites for requests. Cheap to clone; any thread may use it.
+/// Dials sites. Cheap to clone; any thread may use it.
 #[derive(Clone)]
 pub struct Dialer {
-    connector: Connector,
+    requests: Connector,
+    log: Connector,
     view: watch::Receiver<Arc<View>>,
 }
 
 impl Dialer {
-    pub(super) fn new(connector: Connector, view: watch::Receiver<Arc<View>>) -> Dialer {
-        Dialer { connector, view }
+    pub(super) fn new(
+        requests: Connector,
+        log: Connector,
+        view: watch::Receiver<Arc<View>>,
+    ) -> Dialer {
+        Dialer {
+            requests,
+            log,
+            view,
+        }
     }
 
     /// A connection to `site`, whose certificate was checked to be its own, ready for HTTP/2.
     /// Takes 2 s at most. It is not asked whether the site is believed to be in reach.
     pub async fn dial_requests(&self, site: &SiteName) -> Result<TlsStream<TcpStream>, DialError> {
         let address = self.address(site)?;
-        let connected = self.connector.connect_to(site, &address).await?;
+        let connected = self.requests.connect_to(site, &address).await?;
+        Ok(connected.stream)
+    }
+
+    /// The same for what is told about replicants.
+    pub async fn dial_log(&self, site: &SiteName) -> Result<TlsStream<TcpStream>, DialError> {
+        let address = self.address(site)?;
+        let connected = self.log.connect_to(site, &address).await?;
         Ok(connected.stream)
     }
 

@@ -14,6 +14,8 @@ use crate::limits::{KNOWN_BYTES_MAX, SITES_MAX};
 pub(super) const ALPN_CONTROL: &[u8] = b"cheops-ctl/1";
 /// ALPN of forwarded requests.
 pub(super) const ALPN_REQUESTS: &[u8] = b"cheops-req/1";
+/// ALPN of what sites tell each other about replicants.
+pub(super) const ALPN_LOG: &[u8] = b"cheops-log/1";
 
 pub(super) const HELLO_PATH: &str = "/hello";
 pub(super) const BEAT_PATH: &str = "/beat";

@@ -1,7 +1,7 @@
 //! Links between agents: how they find, greet and watch each other.
 //!
 //! Each agent has one TCP port for the mesh. Over mutual TLS 1.3 the name of ALPN says what a
-//! connection is for, and in which version: control or forwarded requests. Each agent keeps one
+//! connection is for, and in which version: control, forwarded requests or logs. Each agent keeps one
 //! control link to every site it knows; whoever joins through any site learns of all. One task owns
 //! the state ([`Mesh::start`]); everybody else reads the [`View`] it publishes.
 //!
@@ -51,7 +51,7 @@ use crate::identity::Identity;
 use crate::limits::EVENTS_MAX;
 use connect::Connector;
 use link::Shared;
-use message::{ALPN_CONTROL, ALPN_REQUESTS};
+use message::{ALPN_CONTROL, ALPN_LOG, ALPN_REQUESTS};
 use owner::{Event, Outlets, Owner};
 use roster::{Change, Now, Roster};
 use saved::Saved;
@@ -160,7 +160,7 @@ impl Mesh {
         let owner = tokio::spawn(owner.run(first, identity.site().clone(), join, inbox));
         Ok(Mesh {
             acceptor: MeshAcceptor::new(identity.clone(), events.clone()),
-            dialer: Dialer::new(connector(ALPN_REQUESTS), view.clone()),
+            dialer: Dialer::new(connector(ALPN_REQUESTS), connector(ALPN_LOG), view.clone()),
             identity,
             events,
             view,

@@ -1,33 +1,37 @@
 //! `cheops agent`: one site's agent, from its file to its last request.
 
+mod backends;
+mod reload;
+
 use std::fs::File;
 use std::net::{SocketAddr, TcpListener as StdListener};
+use std::pin::pin;
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context, anyhow, bail};
 use cheops_control::server::{self, Sources};
+use cheops_core::eventual::Tuning;
 use cheops_engine::events::Bus;
 use cheops_engine::identity::Identity;
 use cheops_engine::mesh::{Announcement, Mesh, MeshConfig, ServiceAnnouncement, new_incarnation};
-use cheops_engine::registry::{Addresses, Endpoints, Health, Names, follow};
+use cheops_engine::replication::{ReplicatedService, Replication, ReplicationConfig};
 use cheops_engine::{LocalService, follow_picture};
-use cheops_proxy::{Links, Proxy, ProxyConfig, ServiceConfig, Sockets};
+use cheops_proxy::{Links, Proxy, ServiceConfig, Sockets};
 use tokio::io::AsyncReadExt;
 use tokio::net::TcpListener;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::watch;
 
 use crate::cli::AgentArgs;
-use crate::config::{Backend, Config, ServiceSettings};
+use crate::config::{Config, ServiceSettings};
 use crate::terminal;
+use backends::Backends;
+use reload::Running;
 
 /// Open requests end, then threads; an agent told to stop is gone within 10 s.
 const STOP_TIME_MAX: Duration = Duration::from_secs(9);
-
-/// How long the first look at the services' addresses may hold back `ready`.
-const LOOK_TIME_MAX: Duration = Duration::from_secs(2);
 
 pub(crate) fn run(args: &AgentArgs) -> anyhow::Result<ExitCode> {
     let config = Config::load(&args.config)?;
@@ -47,7 +51,7 @@ pub(crate) fn run(args: &AgentArgs) -> anyhow::Result<ExitCode> {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()?;
-    let served = runtime.block_on(serve(config, identity, args.watch_stdin));
+    let served = runtime.block_on(serve(config, identity, args));
     // Whoever reads standard input for us may do so for ever.
     runtime.shutdown_background();
     served.map(|()| ExitCode::SUCCESS)
@@ -64,28 +68,45 @@ fn log_to_stderr() {
         .init();
 }
 
-async fn serve(config: Config, identity: Identity, watch_stdin: bool) -> anyhow::Result<()> {
+async fn serve(config: Config, identity: Identity, args: &AgentArgs) -> anyhow::Result<()> {
     let _lock = claim_data(&config)?;
-    let sockets = bind_all(&config)?;
+    let threads = config.threads.get();
+    let sockets = Sockets::bind(&config.listeners, config.mesh.listen, threads)?;
     let admin = bind_admin(config.admin)?;
     let admin_address = admin.local_addr()?;
     // Asked for before anything runs: a signal that comes early is not lost.
-    let (mut terminate, mut interrupt) = (
+    let (mut terminate, mut interrupt, mut hang_up) = (
         signal(SignalKind::terminate())?,
         signal(SignalKind::interrupt())?,
+        signal(SignalKind::hangup())?,
     );
 
     let events = Bus::new();
-    let mesh = Mesh::start(mesh_config(&config, identity))?;
-    let picture = follow_picture(mesh.view(), config.services.iter().map(local).collect());
+    let secret = identity.secret().clone();
+    let mesh_config = mesh_config(&config, identity);
+    let incarnation = mesh_config.announcement.incarnation;
+    let mesh = Mesh::start(mesh_config)?;
+    let local = watch::Sender::new(local(&config));
+    let picture = follow_picture(mesh.view(), local.subscribe());
     let (stop, stopping) = watch::channel(false);
+    let (site, data_dir) = (config.site.clone(), config.data.clone());
+    let (proxy_config, backends) = Backends::default().proxy_config(&config).await;
+    let replication = Replication::start(ReplicationConfig {
+        here: site.clone(),
+        data_dir,
+        secret,
+        services: proxy_config.services.iter().map(replicated).collect(),
+        dialer: mesh.dialer(),
+        pictures: picture.clone(),
+        tuning: Tuning::default(),
+    })
+    .context("key `data`")?;
     let links = Links {
         picture: picture.clone(),
         dialer: mesh.dialer(),
         acceptor: mesh.acceptor(),
+        replication: replication.clone(),
     };
-    let site = config.site.clone();
-    let proxy_config = proxy_config(config).await;
     let proxy = Proxy::start(proxy_config, sockets, links, stopping.clone())?;
 
     let metrics = proxy.metrics();
@@ -101,15 +122,34 @@ async fn serve(config: Config, identity: Identity, watch_stdin: bool) -> anyhow:
     }));
     terminal::print(&format!("ready site={site} admin={admin_address}"));
 
-    tokio::select! {
-        _ = terminate.recv() => (),
-        _ = interrupt.recv() => (),
-        () = stdin_closed(), if watch_stdin => (),
+    let mut running = Running {
+        file: args.config.clone(),
+        config,
+        incarnation,
+        proxy,
+        mesh,
+        local,
+        backends,
+        replication: replication.clone(),
+    };
+    let mut stdin_closed = pin!(stdin_closed());
+    loop {
+        tokio::select! {
+            _ = terminate.recv() => break,
+            _ = interrupt.recv() => break,
+            () = &mut stdin_closed, if args.watch_stdin => break,
+            _ = hang_up.recv() => running.reload().await,
+        }
     }
+    let Running { proxy, mesh, .. } = running;
     tracing::info!("stopping");
     stop.send_replace(true);
     let ended = async {
-        let _ = tokio::task::spawn_blocking(|| proxy.join()).await;
+        let _ = tokio::task::spawn_blocking(move || {
+            proxy.join();
+            replication.stop();
+        })
+        .await;
         mesh.stop().await;
         let _ = admin.await;
     };
@@ -130,23 +170,6 @@ fn claim_data(config: &Config) -> anyhow::Result<File> {
     Ok(lock)
 }
 
-fn bind_all(config: &Config) -> anyhow::Result<Sockets> {
-    let threads = config.threads.get();
-    let bind = |key: &str, address: SocketAddr| -> anyhow::Result<Vec<StdListener>> {
-        cheops_proxy::bind(address, threads)
-            .with_context(|| format!("key `{key}`: cannot listen on {address}; is the port taken?"))
-    };
-    let services = config
-        .services
-        .iter()
-        .map(|service| bind(&format!("service.{}.listen", service.name), service.listen));
-    let services: anyhow::Result<Vec<_>> = services.collect();
-    Ok(Sockets {
-        services: services?,
-        mesh: bind("mesh.listen", config.mesh.listen)?,
-    })
-}
-
 fn bind_admin(address: SocketAddr) -> anyhow::Result<TcpListener> {
     let listener = StdListener::bind(address).with_context(|| {
         format!("key `admin.listen`: cannot listen on {address}; is the port taken?")
@@ -156,85 +179,41 @@ fn bind_admin(address: SocketAddr) -> anyhow::Result<TcpListener> {
 }
 
 fn mesh_config(config: &Config, identity: Identity) -> MeshConfig {
-    let announced = |service: &ServiceSettings| ServiceAnnouncement {
-        name: service.name.clone(),
-        aliases: service.aliases.clone(),
-        version: service.version.clone(),
-    };
     MeshConfig {
         identity: Arc::new(identity),
-        announcement: Announcement {
-            site: config.site.clone(),
-            incarnation: new_incarnation(),
-            labels: config.labels.clone(),
-            parent: config.parent.clone(),
-            advertise: config.mesh.advertise.clone(),
-            services: config.services.iter().map(announced).collect(),
-            protocol: cheops_engine::mesh::PROTOCOL,
-        },
+        announcement: announcement(config, new_incarnation()),
         join: config.mesh.join.clone(),
         routes: config.mesh.routes.clone(),
         data_dir: config.data.clone(),
     }
 }
 
-fn local(service: &ServiceSettings) -> LocalService {
-    LocalService {
+/// What this site says of itself.
+fn announcement(config: &Config, incarnation: u64) -> Announcement {
+    let announced = |service: &ServiceSettings| ServiceAnnouncement {
+        name: service.name.clone(),
+        aliases: service.aliases.clone(),
+        version: service.version.clone(),
+    };
+    Announcement {
+        site: config.site.clone(),
+        incarnation,
+        labels: config.labels.clone(),
+        parent: config.parent.clone(),
+        advertise: config.mesh.advertise.clone(),
+        services: config.services.iter().map(announced).collect(),
+        protocol: cheops_engine::mesh::PROTOCOL,
+    }
+}
+
+/// This site's services, as scopes see them.
+fn local(config: &Config) -> Vec<LocalService> {
+    let local = |service: &ServiceSettings| LocalService {
         name: service.name.clone(),
         aliases: service.aliases.clone(),
         default: service.default.clone(),
-    }
-}
-
-async fn proxy_config(config: Config) -> ProxyConfig {
-    // A service is called by its siblings: whatever they pass on can bring a scope.
-    let mut carriers_in = Vec::new();
-    for carrier in config.services.iter().flat_map(|service| &service.carriers) {
-        if !carriers_in.contains(carrier) {
-            carriers_in.push(carrier.clone());
-        }
-    }
-    let mut services = Vec::new();
-    for service in config.services {
-        services.push(ServiceConfig {
-            name: service.name,
-            listen: service.listen,
-            tls: service.tls,
-            endpoints: endpoints(service.backend, service.health),
-            accept_scope: service.accept_scope,
-            carriers: service.carriers,
-            carriers_in: carriers_in.clone(),
-            deadline: service.deadline,
-            no_room: service.no_room,
-            home: service.home,
-        });
-    }
-    look_first(&services).await;
-    ProxyConfig {
-        here: config.site,
-        services,
-        rules: config.rules,
-        threads: config.threads,
-        access_log: config.access_log,
-    }
-}
-
-fn endpoints(backend: Backend, health: Option<String>) -> watch::Receiver<Arc<Endpoints>> {
-    let health = Health { path: health };
-    match backend {
-        Backend::Addresses(addresses) => follow(Addresses(addresses), health),
-        Backend::Names(names) => follow(Names(names), health),
-    }
-}
-
-/// Waits until every service has an address, or the time for all of them together is up.
-async fn look_first(services: &[ServiceConfig]) {
-    let until = tokio::time::Instant::now() + LOOK_TIME_MAX;
-    for service in services {
-        let mut endpoints = service.endpoints.clone();
-        let first = endpoints.wait_for(|now| !now.addresses.is_empty());
-        let _ = tokio::time::timeout_at(until, first).await;
-    }
+    };
+    config.services.iter().map(local).collect()
 }
 
 /// For whoever started this agent and may be killed: the pipe ends with it.
@@ -245,4 +224,13 @@ async fn stdin_closed() {
         .await
         .is_ok_and(|read| read > 0)
     {}
+}
+
+fn replicated(service: &ServiceConfig) -> ReplicatedService {
+    ReplicatedService {
+        name: service.name.to_string(),
+        api: service.api.clone(),
+        endpoints: service.endpoints.clone(),
+        deadline: service.deadline,
+    }
 }

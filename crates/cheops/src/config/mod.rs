@@ -1,6 +1,8 @@
 //! A site's configuration: typed (`Raw…`) → checked ([`Config`]), every fault naming its key.
 
+mod calls;
 mod environment;
+mod listeners;
 mod profile;
 mod raw;
 mod service;
@@ -12,7 +14,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, anyhow, bail};
 use cheops_model::{Labels, ServiceName, SiteName};
-use cheops_proxy::{Rule, RuleMatch};
+use cheops_proxy::{ClientLimits, ListenerConfig, Rule, RuleMatch};
 
 use raw::{RawConfig, RawMatch, RawMesh, RawRule};
 pub(crate) use service::{Backend, ServiceSettings};
@@ -27,6 +29,8 @@ pub(crate) struct Config {
     pub(crate) admin: SocketAddr,
     pub(crate) mesh: MeshSettings,
     pub(crate) services: Vec<ServiceSettings>,
+    pub(crate) listeners: Vec<ListenerConfig>,
+    pub(crate) clients: ClientLimits,
     pub(crate) rules: Vec<Rule>,
     pub(crate) access_log: bool,
 }
@@ -89,7 +93,9 @@ fn check(raw: RawConfig) -> anyhow::Result<Config> {
     if !admin.ip().is_loopback() {
         bail!("key `admin.listen`: {admin} is not a loopback address, and nothing guards it there");
     }
-    listeners_once(&services, &mesh, admin)?;
+    calls::reachable(&services, raw.shared.is_some(), raw.forward.is_some())?;
+    let listeners = listeners::check(&services, raw.shared, raw.forward)?;
+    listeners::once(&listeners, &mesh, admin)?;
     let rules = raw
         .rule
         .into_iter()
@@ -107,6 +113,8 @@ fn check(raw: RawConfig) -> anyhow::Result<Config> {
         admin,
         mesh,
         services,
+        listeners,
+        clients: listeners::clients(&raw.clients).context("key `clients`")?,
         rules: rules.collect::<anyhow::Result<_>>()?,
         access_log: raw.log.access,
     })
@@ -153,27 +161,6 @@ fn names_once(services: &[ServiceSettings]) -> anyhow::Result<()> {
                 );
             }
             seen.push(name);
-        }
-    }
-    Ok(())
-}
-
-fn listeners_once(
-    services: &[ServiceSettings],
-    mesh: &MeshSettings,
-    admin: SocketAddr,
-) -> anyhow::Result<()> {
-    let mut seen = vec![
-        ("admin.listen".to_owned(), admin),
-        ("mesh.listen".to_owned(), mesh.listen),
-    ];
-    for service in services {
-        seen.push((format!("service.{}.listen", service.name), service.listen));
-    }
-    for (place, (key, address)) in seen.iter().enumerate() {
-        let same = |(_, other): &&(String, SocketAddr)| other == address && address.port() != 0;
-        if let Some((first, _)) = seen[..place].iter().find(same) {
-            bail!("key `{key}`: {address} is also `{first}`; each needs a port of its own");
         }
     }
     Ok(())

@@ -18,6 +18,10 @@ pub(super) struct RawConfig {
     pub(super) mesh: Option<RawMesh>,
     #[serde(default)]
     pub(super) service: BTreeMap<String, RawService>,
+    pub(super) shared: Option<RawListener>,
+    pub(super) forward: Option<RawListener>,
+    #[serde(default)]
+    pub(super) clients: RawClients,
     #[serde(default)]
     pub(super) rule: Vec<RawRule>,
     #[serde(default)]
@@ -44,8 +48,34 @@ pub(super) struct RawMesh {
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct RawService {
+pub(super) struct RawListener {
     pub(super) listen: String,
+    pub(super) tls: Option<RawTls>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct RawClients {
+    pub(super) idle: Option<String>,
+    pub(super) connections: Option<usize>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct RawCalls {
+    pub(super) concurrency: Option<u32>,
+    pub(super) failures: Option<u32>,
+    pub(super) pause: Option<String>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct RawService {
+    pub(super) listen: Option<String>,
+    #[serde(default)]
+    pub(super) hosts: Vec<String>,
+    #[serde(default)]
+    pub(super) paths: Vec<String>,
     pub(super) backend: OneOrMore,
     #[serde(default = "rest")]
     pub(super) profile: String,
@@ -55,6 +85,11 @@ pub(super) struct RawService {
     pub(super) accept_scope: bool,
     pub(super) propagate: Option<Vec<String>>,
     pub(super) deadline: Option<String>,
+    pub(super) connect: Option<String>,
+    #[serde(default)]
+    pub(super) local: RawCalls,
+    #[serde(default)]
+    pub(super) remote: RawCalls,
     pub(super) health: Option<String>,
     pub(super) tls: Option<RawTls>,
     pub(super) version: Option<String>,

@@ -1,38 +1,44 @@
 //! One service of a site.
 
 use std::net::SocketAddr;
-use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context, anyhow, bail};
-use cheops_engine::identity::listener_tls;
 use cheops_model::duration::parse_duration;
 use cheops_model::{Guarantee, Home, ServiceName};
-use cheops_proxy::{Carrier, HomeRules, Naming};
+use cheops_proxy::{CallLimits, Carrier, Claim, HomeRules, Naming, limits};
+use cheops_rest::Api;
 use http::{HeaderName, Method, StatusCode, Uri};
 
 use super::raw::{OneOrMore, RawDefault, RawHome, RawService};
-use super::{address, profile, site};
+use super::{address, calls, listeners, profile, site};
 
 /// What the agent relies on of one service.
 pub(crate) struct ServiceSettings {
     pub(crate) name: ServiceName,
     pub(crate) aliases: Vec<ServiceName>,
-    pub(crate) listen: SocketAddr,
+    /// Its own listener, if it has one.
+    pub(crate) listen: Option<SocketAddr>,
+    pub(crate) claim: Claim,
     pub(crate) tls: Option<Arc<rustls::ServerConfig>>,
     pub(crate) backend: Backend,
     pub(crate) accept_scope: bool,
     pub(crate) carriers: Vec<Carrier>,
     pub(crate) deadline: Duration,
+    pub(crate) connect: Duration,
+    pub(crate) local: CallLimits,
+    pub(crate) remote: CallLimits,
     pub(crate) default: Guarantee,
     pub(crate) no_room: Vec<StatusCode>,
     pub(crate) health: Option<String>,
     pub(crate) version: Option<String>,
     pub(crate) home: Option<HomeRules>,
+    pub(crate) api: Arc<Api>,
 }
 
 /// Where the service itself is.
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Backend {
     /// Addresses as written.
     Addresses(Vec<SocketAddr>),
@@ -46,6 +52,7 @@ pub(super) fn check(name: &str, raw: RawService) -> anyhow::Result<ServiceSettin
     let key = |part: &str| format!("key `service.{name}.{part}`");
     let service = |name: &str| ServiceName::new(name).with_context(|| format!("{name:?}"));
     let profile = profile::load(&raw.profile).with_context(|| key("profile"))?;
+    let api = Api::compile(&profile).with_context(|| key("profile"))?;
     let propagate = raw.propagate.unwrap_or(profile.propagate);
     let carriers: Result<Vec<Carrier>, _> = propagate.iter().map(|text| text.parse()).collect();
     let no_room: Result<Vec<_>, _> = profile
@@ -54,10 +61,8 @@ pub(super) fn check(name: &str, raw: RawService) -> anyhow::Result<ServiceSettin
         .map(|c| StatusCode::from_u16(*c))
         .collect();
     let aliases: anyhow::Result<Vec<_>> = raw.aliases.iter().map(|alias| service(alias)).collect();
-    let deadline = match raw.deadline.as_deref() {
-        None => DEADLINE,
-        Some(text) => duration(text).with_context(|| key("deadline"))?,
-    };
+    let deadline = time(raw.deadline.as_deref(), DEADLINE).with_context(|| key("deadline"))?;
+    let connect = time(raw.connect.as_deref(), limits::CONNECT_TIME);
     if raw
         .health
         .as_ref()
@@ -65,27 +70,38 @@ pub(super) fn check(name: &str, raw: RawService) -> anyhow::Result<ServiceSettin
     {
         bail!("{}: a path begins with `/`", key("health"));
     }
-    let tls = raw
-        .tls
-        .map(|raw| listener_tls(Path::new(&raw.cert), Path::new(&raw.key)))
-        .transpose();
+    let tls = listeners::tls(raw.tls);
     let said = profile.home.map(|said| home_rules(&said)).transpose();
     let said = said.with_context(|| key("profile"))?;
     let home = raw.home.map(|raw| home(raw, said)).transpose();
+    let listen = raw.listen.as_deref();
+    let listen = listen.map(|text| address(text, &format!("service.{name}.listen")));
+    let (name, aliases) = (
+        service(name).context("key `service`")?,
+        aliases.with_context(|| key("aliases"))?,
+    );
+    let backend = backend(raw.backend).with_context(|| key("backend"))?;
+    let claim = calls::claim(&name, &aliases, &raw.hosts, &raw.paths, &backend);
+    let (local, remote) = (calls::local(&raw.local), calls::remote(&raw.remote));
     Ok(ServiceSettings {
-        name: service(name).context("key `service`")?,
-        aliases: aliases.with_context(|| key("aliases"))?,
-        listen: address(&raw.listen, &format!("service.{name}.listen"))?,
+        listen: listen.transpose()?,
+        claim: claim.with_context(|| key("hosts` or `paths"))?,
         tls: tls.with_context(|| key("tls"))?,
-        backend: backend(raw.backend).with_context(|| key("backend"))?,
+        backend,
         accept_scope: raw.accept_scope,
         carriers: carriers.with_context(|| key("propagate"))?,
         deadline,
+        connect: connect.with_context(|| key("connect"))?,
+        local: local.with_context(|| key("local"))?,
+        remote: remote.with_context(|| key("remote"))?,
         default: guarantee(&raw.default).with_context(|| key("default"))?,
         no_room: no_room.with_context(|| key("profile"))?,
         health: raw.health,
         version: raw.version,
         home: home.with_context(|| key("home"))?,
+        api: Arc::new(api),
+        name,
+        aliases,
     })
 }
 
@@ -124,6 +140,11 @@ fn home_rules(said: &Home) -> anyhow::Result<HomeRules> {
         refused: StatusCode::from_u16(said.refused).context("`home.refused`")?,
         trust: Vec::new(),
     })
+}
+
+/// A time that may be left out.
+pub(super) fn time(text: Option<&str>, otherwise: Duration) -> anyhow::Result<Duration> {
+    text.map_or(Ok(otherwise), duration)
 }
 
 fn duration(text: &str) -> anyhow::Result<Duration> {

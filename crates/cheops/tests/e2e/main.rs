@@ -6,15 +6,21 @@
 mod common;
 
 mod admin;
+mod attacks;
 mod bodies;
 mod cuts;
+mod forward;
 mod headers;
+mod limits;
 mod memory;
 mod otherwise;
 mod problems;
+mod reload;
+mod replicas;
 mod restarts;
 mod scope_cli;
 mod scope_world;
+mod shared;
 mod sharing;
 mod start;
 mod stop;

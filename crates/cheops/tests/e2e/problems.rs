@@ -77,7 +77,6 @@ async fn a_scope_that_is_no_text_or_given_twice_is_400() {
 async fn plans_that_are_not_built_yet_are_501() {
     let mesh = Setup::of(2).start().await;
     for plan in [
-        "site1 & site2",
         "site1 + site2",
         "eventual(site2)",
         "none(site1)",

@@ -101,8 +101,17 @@ impl Agent {
 
     /// `kill -TERM`; says nothing of when it ends.
     pub(crate) async fn terminate(&self) {
+        self.signal("-TERM").await;
+    }
+
+    /// `kill -HUP`: it reads its file again.
+    pub(crate) async fn hang_up(&self) {
+        self.signal("-HUP").await;
+    }
+
+    async fn signal(&self, signal: &str) {
         let id = self.id().to_string();
-        let sent = Command::new("kill").args(["-TERM", &id]).status().await;
+        let sent = Command::new("kill").args([signal, &id]).status().await;
         assert!(sent.unwrap().success());
     }
 
@@ -112,6 +121,12 @@ impl Agent {
         let _pipe = self.child.stdin.take();
         let ended = timeout(PATIENCE, self.child.wait()).await;
         ended.expect("the agent ends").unwrap().success()
+    }
+
+    /// How many descriptors it holds.
+    pub(crate) fn descriptors(&self) -> usize {
+        let open = std::fs::read_dir(format!("/proc/{}/fd", self.id()));
+        open.unwrap().count()
     }
 
     /// The most memory it ever held, in bytes.

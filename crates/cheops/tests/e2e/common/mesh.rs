@@ -99,6 +99,7 @@ impl Mesh {
         };
         let mut image_config = image::Config::new(name.clone());
         image_config.kept_bytes_max = setup.kept_bytes_max;
+        image_config.ids = setup.ids;
         let mut compute_config =
             compute::Config::new(name, format!("http://{image}").parse().unwrap());
         compute_config.passed_on = vec![setup.passed_on.parse().unwrap()];
@@ -184,7 +185,7 @@ impl Mesh {
         let body = json!({ "name": name }).to_string();
         let made = ask(service, "POST", "/images", &[], body.as_bytes()).await;
         assert_eq!(made.status, 201);
-        let id = made.json()["id"].as_str().unwrap().to_owned();
+        let id = made.json()["id"].to_string().replace('"', "");
         let path = format!("/images/{id}/file");
         assert_eq!(ask(service, "PUT", &path, &[], content).await.status, 204);
         id

@@ -4,6 +4,8 @@ use std::fmt::Write;
 use std::net::SocketAddr;
 use std::time::Duration;
 
+use cheops_samples::IdForm;
+
 use super::mesh::Mesh;
 
 /// What a mesh is to be like; the default is one site with both services.
@@ -23,6 +25,8 @@ pub(crate) struct Setup {
     pub(crate) no_image_at: Vec<usize>,
     /// What the compute passes on to the image service.
     pub(crate) passed_on: &'static str,
+    /// What the ids of the image services look like.
+    pub(crate) ids: IdForm,
     /// The largest content that image services keep.
     pub(crate) kept_bytes_max: u64,
 }
@@ -38,6 +42,7 @@ impl Setup {
             image_at: Vec::new(),
             no_image_at: Vec::new(),
             passed_on: "x-request-id",
+            ids: IdForm::Uuid,
             kept_bytes_max: 256 << 20,
         }
     }

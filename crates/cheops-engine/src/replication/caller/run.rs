@@ -1,0 +1,152 @@
+//! Changing and removing what is there.
+
+use cheops_core::operation::{Fields, Kind, Refusal};
+use cheops_core::{Operation, Outcome};
+use cheops_rest::{CallKind, Class, Ready};
+
+use super::super::limits::ANSWER_BYTES_MAX;
+use super::super::wire::Asked;
+use super::{Desk, Local, UNPROCESSABLE, With, refused, request};
+
+/// The resource is not as it was when it was taken for ours.
+const PRECONDITION_FAILED: u16 = 412;
+/// Not yet ready to be worked on.
+const TOO_EARLY: u16 = 425;
+
+impl Desk<'_> {
+    /// Runs an operation as its client asked for it.
+    pub(super) async fn run(&self, op: &Operation, local: Option<&str>) -> Outcome {
+        let Some(asked) = Desk::asked(op) else {
+            return refused(Refusal::Verdict, UNPROCESSABLE);
+        };
+        if let (Some(local), true) = (local, self.api().awaits_ready(&asked.kind))
+            && let Some(outcome) = self.await_ready(&asked, local).await
+        {
+            return outcome;
+        }
+        let Local { target, body } = match self.localise(&asked, local) {
+            Ok(found) => found,
+            Err(outcome) => return outcome,
+        };
+        let with = With::All(self.api());
+        let Some(request) = request(&asked.method, &target, &asked, &with, body) else {
+            return refused(Refusal::Verdict, UNPROCESSABLE);
+        };
+        let call = match op.kind {
+            Kind::Create => CallKind::Create,
+            Kind::Update => CallKind::Update,
+            Kind::Delete => CallKind::Delete,
+            Kind::Action => CallKind::Action,
+        };
+        match self.ask(request, ANSWER_BYTES_MAX).await {
+            Ok(heard) => self.outcome(call, &heard, &asked, None),
+            Err(outcome) => outcome,
+        }
+    }
+
+    /// Why it has to wait, if it has to.
+    async fn await_ready(&self, asked: &Asked, local: &str) -> Option<Outcome> {
+        let item = self.item(asked, local);
+        let heard = match self.get(&item, asked, ANSWER_BYTES_MAX).await {
+            Ok(heard) => heard,
+            Err(_) => return Some(Outcome::NotSent),
+        };
+        let body = heard.body.as_deref().unwrap_or_default();
+        if !heard.status.is_success() {
+            return None;
+        }
+        match self.api().ready(&asked.kind, body) {
+            Ready::Yes | Ready::Failed => None,
+            Ready::NotYet => Some(refused(Refusal::NotReady, TOO_EARLY)),
+        }
+    }
+
+    /// Writes what differs, the best way the service takes.
+    pub(super) async fn settle(&self, local: &str, fields: &Fields, unset: &[String]) -> Outcome {
+        let (Some(made), Some(name)) = (&self.create, self.name()) else {
+            return refused(Refusal::Verdict, UNPROCESSABLE);
+        };
+        let item = self.item(made, local);
+        let mut last = refused(Refusal::Verdict, UNPROCESSABLE);
+        for way in self.api().updates(&made.kind) {
+            let calls =
+                self.api()
+                    .update_calls(&made.kind, way, &item, fields, unset, &self.desired);
+            let Ok(calls) = calls else {
+                continue;
+            };
+            let mut unwanted = false;
+            for call in &calls {
+                let heard = match self.write(call, name).await {
+                    Ok(heard) => heard,
+                    Err(outcome) => return outcome,
+                };
+                // It does not know this way; nothing was done.
+                unwanted = matches!(heard.status.as_u16(), 405 | 415 | 501);
+                last = self.outcome(CallKind::Update, &heard, name, None);
+                if !matches!(last, Outcome::Applied { .. }) {
+                    break;
+                }
+            }
+            if !unwanted {
+                return last;
+            }
+        }
+        last
+    }
+
+    /// Removes it; gone already is as good.
+    pub(super) async fn delete(&self, local: &str, only_if: Option<&Fields>) -> Outcome {
+        let (Some(made), Some(name)) = (&self.create, self.name()) else {
+            return refused(Refusal::Verdict, UNPROCESSABLE);
+        };
+        let item = self.item(made, local);
+        if let Some(fields) = only_if {
+            match self.still_ours(&item, made, name, fields).await {
+                Ok(true) => (),
+                Ok(false) => return refused(Refusal::Verdict, PRECONDITION_FAILED),
+                Err(outcome) => return outcome,
+            }
+        }
+        let asked_to = self
+            .latest
+            .as_ref()
+            .filter(|asked| asked.method == "DELETE");
+        let target = asked_to.and_then(|asked| self.localise(asked, Some(local)).ok());
+        let target = target.map_or(item, |local| local.target);
+        let with = With::All(self.api());
+        let Some(request) = request("DELETE", &target, name, &with, Vec::new()) else {
+            return refused(Refusal::Verdict, UNPROCESSABLE);
+        };
+        match self.ask(request, ANSWER_BYTES_MAX).await {
+            Ok(heard) => self.outcome(CallKind::Delete, &heard, name, None),
+            Err(outcome) => outcome,
+        }
+    }
+
+    async fn still_ours(
+        &self,
+        item: &str,
+        made: &Asked,
+        name: &Asked,
+        fields: &Fields,
+    ) -> Result<bool, Outcome> {
+        let heard = self
+            .get(item, name, ANSWER_BYTES_MAX)
+            .await
+            .map_err(|_| Outcome::NotSent)?;
+        let body = heard.body.as_deref().unwrap_or_default();
+        match self
+            .api()
+            .class(CallKind::Read, heard.status.as_u16(), body)
+        {
+            Class::Applied => {
+                let body = self.in_meta_ids(&heard, made);
+                Ok(self.api().still_has(&made.kind, &body, fields))
+            }
+            // Gone: nothing is left to be careful about.
+            _ if heard.status.as_u16() == 404 => Ok(true),
+            _ => Err(Outcome::NotSent),
+        }
+    }
+}

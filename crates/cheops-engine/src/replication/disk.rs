@@ -1,0 +1,189 @@
+//! The core's records in the store: sealed, one family of keys per shard.
+
+use std::sync::Arc;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use cheops_core::eventual::FoundRecords;
+use cheops_core::{Change, Table as CoreTable};
+use cheops_store::{Batch, KeyRange, Opening, Store, StoreError, Table};
+
+use super::seal::Seal;
+
+/// Under this key of the store's own table: which number its present life has.
+const LIFE_KEY: &[u8] = b"life";
+
+/// The records of all shards.
+pub(super) struct Disk {
+    store: Arc<dyn Store>,
+    seal: Seal,
+}
+
+/// Why a batch was not stored.
+#[derive(Debug)]
+pub(super) enum DiskFault {
+    /// Refuse, and try again when there may be room.
+    Full,
+    /// Try again later.
+    Later(String),
+    /// Never again: what is there cannot be trusted, or what was to be written can never be.
+    Unusable(String),
+}
+
+impl From<StoreError> for DiskFault {
+    fn from(error: StoreError) -> DiskFault {
+        match error {
+            StoreError::Full { .. } => DiskFault::Full,
+            StoreError::Io(fault) => DiskFault::Later(fault.to_string()),
+            error @ (StoreError::Corrupt { .. } | StoreError::Unusable { .. }) => {
+                DiskFault::Unusable(error.to_string())
+            }
+        }
+    }
+}
+
+/// What was found, and what could not be read.
+pub(super) struct Loaded {
+    pub(super) found: FoundRecords,
+    pub(super) broken: usize,
+}
+
+impl Disk {
+    pub(super) fn new(store: Arc<dyn Store>, seal: Seal) -> Disk {
+        Disk { store, seal }
+    }
+
+    /// The number of the store's present life: greater than every one before it, on whatever disk.
+    pub(super) fn life(&self, opening: Opening) -> Result<u64, DiskFault> {
+        let kept = self.store.get(Table::Meta, LIFE_KEY)?;
+        let kept = kept.and_then(|bytes| Some(u64::from_be_bytes(bytes.try_into().ok()?)));
+        if let Some(life) = kept.filter(|_| !opening.is_new_incarnation()) {
+            return Ok(life);
+        }
+        let clock = SystemTime::now().duration_since(UNIX_EPOCH);
+        let now_ms = clock.map_or(1, |since| since.as_millis() as u64);
+        let life = now_ms.max(kept.map_or(1, |life| life + 1));
+        let mut batch = Batch::new();
+        batch
+            .put(Table::Meta, LIFE_KEY, life.to_be_bytes())
+            .expect("eight bytes fit");
+        self.store.commit(batch)?;
+        Ok(life)
+    }
+
+    /// Everything of one shard. Damaged records are set aside, and said.
+    pub(super) fn load(&self, shard: u8) -> Result<Loaded, DiskFault> {
+        let mut loaded = Loaded {
+            found: Vec::new(),
+            broken: 0,
+        };
+        for table in TABLES {
+            self.load_table(shard, table, &mut loaded)?;
+        }
+        Ok(loaded)
+    }
+
+    fn load_table(&self, shard: u8, core: CoreTable, loaded: &mut Loaded) -> Result<(), DiskFault> {
+        let table = table_of(core);
+        let mut range = Some(KeyRange::prefix(&[shard]));
+        while let Some(next) = range.take() {
+            let page = match self.store.scan(table, next.clone(), usize::MAX) {
+                Ok(page) => page,
+                Err(StoreError::Corrupt { table, key }) => {
+                    tracing::error!(%table, ?key, "a damaged record was set aside");
+                    self.store.quarantine(table, &key)?;
+                    loaded.broken += 1;
+                    range = Some(next);
+                    continue;
+                }
+                Err(error) => return Err(error.into()),
+            };
+            for (key, value) in page.entries {
+                match self.seal.unseal(&place(table, &key), &value) {
+                    Ok(value) => loaded.found.push((core, key[1..].to_vec(), value)),
+                    Err(_) => {
+                        tracing::error!(%table, ?key, "a record does not open with this site's key");
+                        loaded.broken += 1;
+                    }
+                }
+            }
+            range = page.next;
+        }
+        Ok(())
+    }
+
+    /// Stores the changes of one step, all or none; durable on return.
+    pub(super) fn persist(&self, shard: u8, changes: Vec<Change>) -> Result<(), DiskFault> {
+        let mut batch = Batch::new();
+        for Change { table, key, value } in changes {
+            let table = table_of(table);
+            let key = [&[shard], &key[..]].concat();
+            let added = match value {
+                Some(value) => {
+                    let sealed = self.seal.seal(&place(table, &key), &value);
+                    batch.put(table, key, sealed)
+                }
+                None => batch.delete(table, key),
+            };
+            added.map_err(|bound| DiskFault::Unusable(bound.to_string()))?;
+        }
+        Ok(self.store.commit(batch)?)
+    }
+}
+
+const TABLES: [CoreTable; 5] = [
+    CoreTable::Site,
+    CoreTable::Replicants,
+    CoreTable::Log,
+    CoreTable::Answers,
+    CoreTable::Outbox,
+];
+
+fn table_of(table: CoreTable) -> Table {
+    match table {
+        CoreTable::Site => Table::Sites,
+        CoreTable::Replicants => Table::Replicants,
+        CoreTable::Log => Table::Log,
+        CoreTable::Answers => Table::Idempotency,
+        CoreTable::Outbox => Table::Outbox,
+    }
+}
+
+/// What a value is bound to: moved to another key, it does not open.
+fn place(table: Table, key: &[u8]) -> Vec<u8> {
+    [table.name().as_bytes(), b"/", key].concat()
+}
+
+#[cfg(test)]
+mod tests {
+    use cheops_store::memory::MemoryDisk;
+
+    use super::*;
+
+    fn disk(memory: &MemoryDisk, folder: &std::path::Path) -> Disk {
+        let seal = Seal::open(&folder.join("seal.key")).unwrap();
+        Disk::new(Arc::new(memory.open()), seal)
+    }
+
+    #[test]
+    fn shards_do_not_see_each_other_and_a_life_goes_on_until_the_disk_is_another() {
+        let folder = tempfile::tempdir().unwrap();
+        let memory = MemoryDisk::new(7);
+        let disk = disk(&memory, folder.path());
+        let change = |key: &[u8], value: Option<&[u8]>| Change {
+            table: CoreTable::Log,
+            key: key.to_vec(),
+            value: value.map(<[u8]>::to_vec),
+        };
+        disk.persist(0, vec![change(b"a", Some(b"1")), change(b"b", Some(b"2"))])
+            .unwrap();
+        disk.persist(1, vec![change(b"a", Some(b"3"))]).unwrap();
+        disk.persist(0, vec![change(b"b", None)]).unwrap();
+        let found = |shard| disk.load(shard).unwrap().found;
+        assert_eq!(found(0), [(CoreTable::Log, b"a".to_vec(), b"1".to_vec())]);
+        assert_eq!(found(1), [(CoreTable::Log, b"a".to_vec(), b"3".to_vec())]);
+
+        let life = disk.life(Opening::Created).unwrap();
+        assert_eq!(disk.life(Opening::Continued).unwrap(), life);
+        assert!(disk.life(Opening::RolledBack).unwrap() > life);
+    }
+}

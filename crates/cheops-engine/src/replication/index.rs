@@ -1,0 +1,231 @@
+//! Which ids are replicants: asked by every request, so an ordinary id costs a few loads and no lock.
+
+use std::collections::HashMap;
+use std::hash::BuildHasher;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, RwLock};
+
+use cheops_core::eventual::{ReplicaState, ReplicantView};
+use cheops_core::{MeshKey, ReplicantId};
+use cheops_model::SiteName;
+use foldhash::fast::FixedState;
+use tokio::sync::Notify;
+use tokio::sync::futures::Notified;
+
+use super::wire::{Asked, decode};
+
+/// 2^22 bits, half a megabyte: one in a hundred ordinary ids takes the slow way at 200,000 replicants.
+const FILTER_WORDS: usize = 1 << 16;
+
+/// What requests need to know of one replicant.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Known {
+    /// Which.
+    pub id: ReplicantId,
+    /// Which API.
+    pub service: Arc<str>,
+    /// What it is, in the words of the profile.
+    pub kind: Arc<str>,
+    /// What clients call it.
+    pub meta: Arc<str>,
+    /// What the service of this site calls it, while it is there.
+    pub local: Option<Arc<str>>,
+    /// How the replica of this site is.
+    pub state: ReplicaState,
+    /// Who orders its operations.
+    pub leader: SiteName,
+    /// Where it lives.
+    pub sites: Arc<[SiteName]>,
+    /// Where it is there to be read.
+    pub live: Arc<[SiteName]>,
+    /// True if clients have deleted it.
+    pub deleted: bool,
+    /// True if operations are known that this site has not applied.
+    pub stale: bool,
+}
+
+/// All replicants of this site, by the ids that name them.
+pub struct Index {
+    key: MeshKey,
+    filter: Box<[AtomicU64]>,
+    hasher: FixedState,
+    count: AtomicUsize,
+    maps: RwLock<Maps>,
+    changed: Notify,
+}
+
+#[derive(Default)]
+struct Maps {
+    by_id: HashMap<Arc<str>, HashMap<Arc<str>, ReplicantId>>,
+    known: HashMap<ReplicantId, Arc<Known>>,
+}
+
+impl Index {
+    /// Empty.
+    pub(super) fn new(key: MeshKey) -> Index {
+        Index {
+            key,
+            filter: (0..FILTER_WORDS).map(|_| AtomicU64::new(0)).collect(),
+            hasher: FixedState::default(),
+            count: AtomicUsize::new(0),
+            maps: RwLock::default(),
+            changed: Notify::new(),
+        }
+    }
+
+    /// Ends when anything has changed.
+    pub fn changed(&self) -> Notified<'_> {
+        self.changed.notified()
+    }
+
+    /// True if this site has no replicant at all: most requests need not look further.
+    pub fn is_empty(&self) -> bool {
+        self.count.load(Ordering::Acquire) == 0
+    }
+
+    /// True if some agent of this mesh made this id for a replicant.
+    pub fn recognises(&self, id: &str) -> bool {
+        self.key.recognises(id)
+    }
+
+    /// The replicant that `service` of this site knows by that id, its own or the one clients see.
+    pub fn find(&self, service: &str, id: &str) -> Option<Arc<Known>> {
+        if self.is_empty() || !self.may_hold(id) {
+            return None;
+        }
+        let maps = self.maps.read().unwrap_or_else(|e| e.into_inner());
+        let replicant = maps.by_id.get(service)?.get(id)?;
+        maps.known.get(replicant).cloned()
+    }
+
+    /// The replicant that any service of this site knows by that id.
+    pub fn find_anywhere(&self, id: &str) -> Vec<Arc<Known>> {
+        let maps = self.maps.read().unwrap_or_else(|e| e.into_inner());
+        let found = maps.by_id.values().filter_map(|ids| ids.get(id));
+        let mut found: Vec<_> = found.filter_map(|id| maps.known.get(id).cloned()).collect();
+        found.sort_by_key(|known| known.service.clone());
+        found
+    }
+
+    /// One replicant.
+    pub fn get(&self, id: ReplicantId) -> Option<Arc<Known>> {
+        let maps = self.maps.read().unwrap_or_else(|e| e.into_inner());
+        maps.known.get(&id).cloned()
+    }
+
+    /// What `service` of this site calls what clients call `id`.
+    pub fn to_local(&self, service: &str, id: &str) -> Option<Arc<str>> {
+        let known = self.find(service, id)?;
+        known.local.clone().filter(|_| *known.meta == *id)
+    }
+
+    /// What clients call what `service` of this site calls `id`.
+    pub fn to_meta(&self, service: &str, id: &str) -> Option<Arc<str>> {
+        let known = self.find(service, id)?;
+        let local = known.local.as_deref() == Some(id);
+        local.then(|| known.meta.clone())
+    }
+
+    /// Takes what a shard knows of a replicant now, or that it knows nothing any more.
+    pub(super) fn put(&self, id: ReplicantId, view: Option<&ReplicantView>, here: &SiteName) {
+        let known = view.and_then(|view| known(view, here));
+        let mut maps = self.maps.write().unwrap_or_else(|e| e.into_inner());
+        match known {
+            Some(known) => {
+                let known = Arc::new(known);
+                for name in known.names() {
+                    self.mark(name);
+                }
+                maps.put(known);
+            }
+            None => maps.forget(id),
+        }
+        self.count.store(maps.known.len(), Ordering::Release);
+        drop(maps);
+        self.changed.notify_waiters();
+    }
+
+    fn bits(&self, id: &str) -> [(usize, u64); 2] {
+        let hash = self.hasher.hash_one(id);
+        let bit = |hash: u64| {
+            let word = (hash >> 6) as usize % FILTER_WORDS;
+            (word, 1 << (hash & 63))
+        };
+        [bit(hash), bit(hash >> 32)]
+    }
+
+    fn may_hold(&self, id: &str) -> bool {
+        let set = |(word, bit): (usize, u64)| self.filter[word].load(Ordering::Acquire) & bit != 0;
+        self.bits(id).into_iter().all(set)
+    }
+
+    fn mark(&self, id: &str) {
+        for (word, bit) in self.bits(id) {
+            self.filter[word].fetch_or(bit, Ordering::Release);
+        }
+    }
+}
+
+impl Maps {
+    fn put(&mut self, known: Arc<Known>) {
+        self.forget(known.id);
+        let ids = self.by_id.entry(known.service.clone()).or_default();
+        ids.insert(known.meta.clone(), known.id);
+        if let Some(local) = &known.local {
+            // A meta-id is recognised by everybody: a local id that equals one does not hide it.
+            ids.entry(local.clone()).or_insert(known.id);
+        }
+        self.known.insert(known.id, known);
+    }
+
+    fn forget(&mut self, id: ReplicantId) {
+        let Some(known) = self.known.remove(&id) else {
+            return;
+        };
+        if let Some(ids) = self.by_id.get_mut(&known.service) {
+            for name in known.names() {
+                if ids.get(name) == Some(&id) {
+                    ids.remove(name);
+                }
+            }
+        }
+    }
+}
+
+impl Known {
+    fn names(&self) -> impl Iterator<Item = &str> {
+        [Some(&*self.meta), self.local.as_deref()]
+            .into_iter()
+            .flatten()
+    }
+}
+
+/// None while it has no name.
+fn known(view: &ReplicantView, here: &SiteName) -> Option<Known> {
+    let meta = view.meta.as_deref()?;
+    let row = view.rows.get(here)?;
+    let kind = view
+        .create
+        .as_ref()
+        .and_then(|op| decode::<Asked>(&op.rest));
+    let gone = view.deleted || row.state == ReplicaState::Deleted;
+    let last = view.log.last().map_or(view.base, |entry| entry.0);
+    let live = view
+        .rows
+        .iter()
+        .filter(|(_, row)| row.local.is_some() && row.state != ReplicaState::Deleted)
+        .map(|(site, _)| site.clone());
+    Some(Known {
+        id: view.id,
+        service: view.service.as_str().into(),
+        kind: kind.map_or_else(|| Arc::from(""), |asked| asked.kind.into()),
+        meta: meta.into(),
+        local: row.local.as_deref().filter(|_| !gone).map(Arc::from),
+        state: row.state,
+        leader: view.epoch.site.clone(),
+        sites: view.rows.keys().cloned().collect(),
+        live: live.collect(),
+        deleted: view.deleted,
+        stale: row.applied < last || row.state == ReplicaState::Diverged,
+    })
+}

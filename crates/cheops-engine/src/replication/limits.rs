@@ -1,0 +1,45 @@
+//! Bounds of the replication engine, each with its reason and with what happens at it.
+
+use std::time::Duration;
+
+/// State machines per site, each with its own share of the replicants: a long step of one does not
+/// hold up the others, and their writes meet in one sync. Part of the format on disk.
+pub(super) const SHARDS: u8 = 4;
+
+/// Requests and messages waiting for a shard. Beyond: requests are 503, since nothing was done;
+/// messages are lost, and said again by their sender.
+pub(super) const INBOX_MAX: usize = 8_192;
+
+/// Events taken in one step and written in one batch: below what one batch of the store may hold.
+pub(super) const STEP_EVENTS_MAX: usize = 128;
+
+/// One frame between agents: a full batch of the largest entries fits. A longer one ends the connection.
+pub(super) const FRAME_BYTES_MAX: usize = 32 << 20;
+
+/// Frames waiting for one peer, in bytes. Beyond, they are lost, and said again.
+pub(super) const OUTLET_BYTES_MAX: usize = 64 << 20;
+
+/// How long a frame may take to be written to a peer that does not read.
+pub(super) const WRITE_TIME_MAX: Duration = Duration::from_secs(10);
+
+/// Calls to one service at a time, besides those of local traffic.
+pub(super) const CALLS_MAX: usize = 64;
+
+/// Idle connections kept to one service.
+pub(super) const IDLE_MAX: usize = 64;
+
+/// An answer of a service to a replicated request: kept whole, since it is stored. A longer one counts
+/// as an answer without a body.
+pub(super) const ANSWER_BYTES_MAX: usize = 128 << 10;
+
+/// A list read to look for one resource. A longer one tells nothing.
+pub(super) const PROBE_BYTES_MAX: usize = 16 << 20;
+
+/// After the disk refused, how long until the records are read again.
+pub(super) const DISK_PAUSE: Duration = Duration::from_millis(500);
+
+/// The longest wait of a shard: a clock of the system that stands still is noticed.
+pub(super) const NAP_MAX: Duration = Duration::from_secs(60);
+
+/// The body of a replicated request. Larger ones are blobs.
+pub const BODY_BYTES_MAX: usize = 128 << 10;

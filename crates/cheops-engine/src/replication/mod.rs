@@ -1,0 +1,318 @@
+//! The core of replication made real: threads that own replicants, a disk below them, links to the
+//! other sites, calls to the services of this one.
+//!
+//! A request is handed in with [`Replication::submit`]; whether an id is a replicant at all is asked
+//! of the [`Index`], which costs ordinary requests next to nothing. `shard` is the run loop: what the
+//! core wants written is durable before what it wants said is said. `links` carries messages between
+//! agents, `caller` runs operations on the local service, `disk` and `seal` keep records encrypted.
+//! What a replica does next is not decided here but in cheops-core.
+
+mod caller;
+mod disk;
+mod http;
+mod index;
+mod limits;
+mod links;
+mod seal;
+mod shard;
+mod wire;
+
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use cheops_core::eventual::Tuning;
+use cheops_core::{Answer, Event, MeshKey, OperationId, ReplicantId, Site, Submission};
+use cheops_model::SiteName;
+use cheops_rest::Api;
+use cheops_store::sqlite::SqliteStore;
+use cheops_store::{Opening, StoreError};
+use tokio::runtime::Handle;
+use tokio::sync::{oneshot, watch};
+
+pub use index::{Index, Known};
+pub use limits::BODY_BYTES_MAX;
+pub use shard::NotTaken;
+pub use wire::{Asked, Replied, decode, encode};
+
+use crate::identity::MeshSecret;
+use crate::mesh::{Accepted, Dialer};
+use crate::picture::Picture;
+use crate::registry::Endpoints;
+use caller::Caller;
+use disk::{Disk, DiskFault};
+use limits::SHARDS;
+use links::Outlets;
+use seal::Seal;
+use shard::{Inbox, Input, Seed};
+
+/// What the keys of ids are made for.
+const IDS: &str = "cheops ids of replicants";
+
+/// A service whose resources may be replicated.
+pub struct ReplicatedService {
+    /// Its registered name.
+    pub name: String,
+    /// What has to be known of its API.
+    pub api: Arc<Api>,
+    /// Where it is.
+    pub endpoints: watch::Receiver<Arc<Endpoints>>,
+    /// How long it may take to answer.
+    pub deadline: Duration,
+}
+
+/// What replication starts from.
+pub struct ReplicationConfig {
+    /// This site.
+    pub here: SiteName,
+    /// Where the records are; a folder of its own is made below it.
+    pub data_dir: PathBuf,
+    /// Of the mesh.
+    pub secret: MeshSecret,
+    /// The services of this site.
+    pub services: Vec<ReplicatedService>,
+    /// To other agents.
+    pub dialer: Dialer,
+    /// Who is in reach.
+    pub pictures: watch::Receiver<Arc<Picture>>,
+    /// Patience.
+    pub tuning: Tuning,
+}
+
+/// Why replication does not start. Stop the agent: acknowledged operations may be on that disk.
+#[derive(Debug, thiserror::Error)]
+pub enum ReplicationError {
+    /// The records cannot be used.
+    #[error("{}: {why}", path.display())]
+    Store {
+        /// The folder.
+        path: PathBuf,
+        /// What is wrong, and what can be done.
+        why: String,
+    },
+}
+
+/// Replication on this site. Cheap to clone; any thread may use it.
+#[derive(Clone)]
+pub struct Replication(Arc<Inner>);
+
+struct Inner {
+    key: MeshKey,
+    index: Arc<Index>,
+    inboxes: Arc<[Inbox]>,
+    threads: std::sync::Mutex<Vec<JoinHandle<()>>>,
+    pictures: watch::Receiver<Arc<Picture>>,
+    caller: Caller,
+}
+
+impl Replication {
+    /// Reads the records and starts the threads. To be called within a tokio runtime, which makes
+    /// the calls and carries the links.
+    pub fn start(config: ReplicationConfig) -> Result<Replication, ReplicationError> {
+        let folder = config.data_dir.join("store");
+        let broken = |why: String| ReplicationError::Store {
+            path: folder.clone(),
+            why,
+        };
+        let (disk, life, opening) = open(&folder).map_err(|fault| broken(worded(fault)))?;
+        if opening.is_new_incarnation() && opening != Opening::Created {
+            tracing::warn!(%opening, "the records are of an earlier time: other sites are asked what was done since");
+        }
+        let runtime = Handle::current();
+        let key = MeshKey::new(config.secret.key_for(IDS));
+        let index = Arc::new(Index::new(key.clone()));
+        let outlets = Outlets::new(config.dialer, config.pictures.clone(), runtime.clone());
+        let caller = Caller::new(
+            config.here.clone(),
+            config.services,
+            index.clone(),
+            key.clone(),
+            runtime.clone(),
+        );
+        let disk = Arc::new(disk);
+        let peers = peers(&config.pictures.borrow(), opening);
+        let (mut inboxes, mut threads) = (Vec::new(), Vec::new());
+        for number in 0..SHARDS {
+            let seed = Seed {
+                number,
+                here: config.here.clone(),
+                key: key.clone(),
+                tuning: config.tuning.clone(),
+                incarnation: life,
+                peers: peers.clone(),
+                disk: disk.clone(),
+                index: index.clone(),
+                outlets: outlets.clone(),
+                caller: caller.clone(),
+            };
+            let (inbox, thread) = shard::start(seed).map_err(|fault| broken(worded(fault)))?;
+            inboxes.push(inbox);
+            threads.push(thread);
+        }
+        let inboxes: Arc<[Inbox]> = inboxes.into();
+        runtime.spawn(links::follow(config.pictures.clone(), inboxes.clone()));
+        Ok(Replication(Arc::new(Inner {
+            key,
+            index,
+            inboxes,
+            threads: threads.into(),
+            pictures: config.pictures,
+            caller,
+        })))
+    }
+
+    /// Which ids are replicants.
+    pub fn index(&self) -> &Arc<Index> {
+        &self.0.index
+    }
+
+    /// Makes and recognises ids.
+    pub fn key(&self) -> &MeshKey {
+        &self.0.key
+    }
+
+    /// Asks for an operation; returns what its client is to hear.
+    pub async fn submit(&self, submission: Submission) -> Result<Answer, NotTaken> {
+        let (reply, answer) = oneshot::channel();
+        let inbox = self.inbox(submission.op.replicant);
+        let submission = Box::new(submission);
+        inbox.offer(Input::Submit { submission, reply })?;
+        answer.await.unwrap_or(Err(NotTaken::Stopped))
+    }
+
+    /// Asks for an operation not to happen.
+    pub async fn cancel(
+        &self,
+        replicant: ReplicantId,
+        op: OperationId,
+    ) -> Result<Answer, NotTaken> {
+        let (reply, answer) = oneshot::channel();
+        self.inbox(replicant).offer(Input::Cancel { op, reply })?;
+        answer.await.unwrap_or(Err(NotTaken::Stopped))
+    }
+
+    /// Tells the shard of a replicant what somebody has decided about it.
+    pub fn tell(&self, replicant: ReplicantId, event: Event) -> Result<(), NotTaken> {
+        self.inbox(replicant).put(Input::Event(Box::new(event)))
+    }
+
+    /// Tells every shard.
+    pub fn tell_all(&self, event: &Event) -> Result<(), NotTaken> {
+        let mut inboxes = self.0.inboxes.iter();
+        inboxes.try_for_each(|inbox| inbox.put(Input::Event(Box::new(event.clone()))))
+    }
+
+    /// Looks at the state of the shard that owns a replicant. `None` if it has stopped.
+    pub async fn look<T: Send + 'static>(
+        &self,
+        replicant: ReplicantId,
+        look: impl FnOnce(&Site) -> T + Send + 'static,
+    ) -> Option<T> {
+        look_into(self.inbox(replicant), look).await
+    }
+
+    /// Looks at the state of every shard.
+    pub async fn look_everywhere<T: Send + 'static>(
+        &self,
+        look: impl Fn(&Site) -> T + Clone + Send + 'static,
+    ) -> Vec<T> {
+        let mut seen = Vec::new();
+        for inbox in self.0.inboxes.iter() {
+            seen.extend(look_into(inbox, look.clone()).await);
+        }
+        seen
+    }
+
+    /// Hears what a peer says about replicants until the link to it is given up.
+    pub async fn serve_link(&self, accepted: Accepted) {
+        let Accepted { peer, stream, .. } = accepted;
+        let mut pictures = self.0.pictures.clone();
+        let inboxes = self.0.inboxes.clone();
+        links::hear(peer, stream, inboxes, &mut pictures).await;
+    }
+
+    /// Reads a resource of this site's own service, in the ids that clients see.
+    pub async fn read_local(&self, known: &Known, create: &Asked) -> Option<LocalAnswer> {
+        self.0.caller.read(known, create).await
+    }
+
+    /// From now on these are the services of this site.
+    pub fn set_services(&self, services: Vec<ReplicatedService>) {
+        self.0.caller.set_services(services);
+    }
+
+    /// Ends the threads, after what they have begun to write is written.
+    pub fn stop(&self) {
+        for inbox in self.0.inboxes.iter() {
+            let _ = inbox.put(Input::Stop);
+        }
+        let mut threads = self.0.threads.lock().unwrap_or_else(|e| e.into_inner());
+        for thread in threads.drain(..) {
+            let _ = thread.join();
+        }
+    }
+
+    fn inbox(&self, replicant: ReplicantId) -> &Inbox {
+        &self.0.inboxes[replicant.0 as usize % self.0.inboxes.len()]
+    }
+}
+
+/// What a service answered to a look at one resource.
+#[derive(Clone, Debug)]
+pub struct LocalAnswer {
+    /// As it said.
+    pub status: u16,
+    /// In meta-ids.
+    pub body: Vec<u8>,
+}
+
+async fn look_into<T: Send + 'static>(
+    inbox: &Inbox,
+    look: impl FnOnce(&Site) -> T + Send + 'static,
+) -> Option<T> {
+    let (seen, answer) = oneshot::channel();
+    let look = Input::Look(Box::new(move |site: &Site| {
+        // Nobody waits any more if it is not heard.
+        let _ = seen.send(look(site));
+    }));
+    inbox.offer(look).ok()?;
+    answer.await.ok()
+}
+
+/// Stands for a body that is not JSON among the fields of its operation.
+pub fn opaque_reference(body: &[u8]) -> String {
+    format!("blake3:{}", blake3::hash(body).to_hex())
+}
+
+fn open(folder: &Path) -> Result<(Disk, u64, Opening), DiskFault> {
+    let unusable = |fault: io::Error| DiskFault::Unusable(fault.to_string());
+    std::fs::create_dir_all(folder).map_err(unusable)?;
+    let store = SqliteStore::open(folder).map_err(|error: StoreError| DiskFault::from(error))?;
+    let opening = store.opening();
+    let seal = Seal::open(&folder.join("seal.key")).map_err(unusable)?;
+    let disk = Disk::new(Arc::new(store), seal);
+    let life = disk.life(opening)?;
+    Ok((disk, life, opening))
+}
+
+/// Whom to ask what an earlier disk of this site did. A disk that never was another asks nobody.
+fn peers(picture: &Picture, opening: Opening) -> Vec<SiteName> {
+    if opening == Opening::Created {
+        return Vec::new();
+    }
+    let others = picture
+        .view
+        .sites
+        .keys()
+        .filter(|site| **site != picture.here);
+    others.cloned().collect()
+}
+
+fn worded(fault: DiskFault) -> String {
+    match fault {
+        DiskFault::Full => "no room on disk".to_owned(),
+        DiskFault::Later(why) | DiskFault::Unusable(why) => why,
+    }
+}

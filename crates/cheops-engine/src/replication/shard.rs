@@ -1,0 +1,424 @@
+//! One shard: a thread that owns a share of the replicants. Events in, one write, then effects out.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
+use std::time::{Duration, Instant};
+
+use cheops_core::eventual::Tuning;
+use cheops_core::{
+    Answer, Birth, CallId, Change, ClientId, Effect, Event, MeshKey, Now, Outcome, Output,
+    ReplicantId, Site, Submission, Table,
+};
+use cheops_model::SiteName;
+use tokio::sync::oneshot;
+
+use super::caller::{Caller, Job};
+use super::disk::{Disk, DiskFault};
+use super::index::Index;
+use super::limits::{DISK_PAUSE, INBOX_MAX, NAP_MAX, STEP_EVENTS_MAX};
+use super::links::Outlets;
+use super::wire::{self, Asked};
+
+/// Why a request was not taken. Nothing happened and nothing will.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum NotTaken {
+    /// Too much waits already.
+    Busy,
+    /// The disk is full.
+    NoRoom,
+    /// The agent stops, or its records cannot be used.
+    Stopped,
+}
+
+/// What a client hears.
+pub(super) type Reply = Result<Answer, NotTaken>;
+
+/// What happens to a shard.
+pub(super) enum Input {
+    Submit {
+        submission: Box<Submission>,
+        reply: oneshot::Sender<Reply>,
+    },
+    Cancel {
+        op: cheops_core::OperationId,
+        reply: oneshot::Sender<Reply>,
+    },
+    Event(Box<Event>),
+    /// Of a call that this life of the shard made.
+    Outcome {
+        life: u64,
+        call: CallId,
+        outcome: Box<Outcome>,
+    },
+    /// A look at the state.
+    Look(Box<dyn FnOnce(&Site) + Send>),
+    Stop,
+}
+
+/// The door of a shard.
+#[derive(Clone)]
+pub(super) struct Inbox {
+    inputs: mpsc::Sender<Input>,
+    waiting: Arc<AtomicUsize>,
+}
+
+impl Inbox {
+    /// For what may be refused.
+    pub(super) fn offer(&self, input: Input) -> Result<(), NotTaken> {
+        if self.waiting.load(Ordering::Relaxed) >= INBOX_MAX {
+            return Err(NotTaken::Busy);
+        }
+        self.put(input)
+    }
+
+    /// For what has a bound of its own: outcomes, changes of links, people's decisions.
+    pub(super) fn put(&self, input: Input) -> Result<(), NotTaken> {
+        self.waiting.fetch_add(1, Ordering::Relaxed);
+        self.inputs.send(input).map_err(|_| NotTaken::Stopped)
+    }
+}
+
+/// What a shard starts from.
+pub(super) struct Seed {
+    pub(super) number: u8,
+    pub(super) here: SiteName,
+    pub(super) key: MeshKey,
+    pub(super) tuning: Tuning,
+    pub(super) incarnation: u64,
+    /// Who may share replicants with an earlier disk of this site.
+    pub(super) peers: Vec<SiteName>,
+    pub(super) disk: Arc<Disk>,
+    pub(super) index: Arc<Index>,
+    pub(super) outlets: Outlets,
+    pub(super) caller: Caller,
+}
+
+/// Starts the thread; returns when its records are read.
+pub(super) fn start(seed: Seed) -> Result<(Inbox, std::thread::JoinHandle<()>), DiskFault> {
+    let (inputs, inbox) = mpsc::channel();
+    let waiting = Arc::new(AtomicUsize::new(0));
+    let door = Inbox {
+        inputs,
+        waiting: waiting.clone(),
+    };
+    let mut shard = Shard {
+        started: Instant::now(),
+        wake_ms: None,
+        life: 0,
+        clients: BTreeMap::new(),
+        next_client: 0,
+        door: door.clone(),
+        down: BTreeSet::new(),
+        seed,
+    };
+    let site = shard.recover()?;
+    let name = format!("log-{}", shard.seed.number);
+    let thread = std::thread::Builder::new().name(name);
+    let thread = thread
+        .spawn(move || shard.run(site, &inbox, &waiting))
+        .map_err(|error| DiskFault::Unusable(format!("no thread: {error}")))?;
+    Ok((door, thread))
+}
+
+struct Shard {
+    seed: Seed,
+    started: Instant,
+    wake_ms: Option<u64>,
+    /// Counts starts from the records within this process: calls of an earlier one tell nothing.
+    life: u64,
+    clients: BTreeMap<ClientId, oneshot::Sender<Reply>>,
+    next_client: u64,
+    door: Inbox,
+    /// Who is out of reach, to be told again after a start from the records.
+    down: BTreeSet<SiteName>,
+}
+
+/// Whether the loop goes on.
+#[derive(PartialEq, Eq)]
+enum Then {
+    GoOn,
+    Stop,
+}
+
+impl Shard {
+    fn run(mut self, mut site: Site, inbox: &Receiver<Input>, waiting: &AtomicUsize) {
+        loop {
+            let first = match inbox.recv_timeout(self.nap()) {
+                Ok(input) => Some(input),
+                Err(RecvTimeoutError::Timeout) => None,
+                Err(RecvTimeoutError::Disconnected) => return,
+            };
+            let mut out = Output::new();
+            let mut fresh = Vec::new();
+            let mut then = Then::GoOn;
+            let mut taken = 0;
+            let mut next = first;
+            if next.is_none() {
+                self.tick(&mut site, &mut out);
+            }
+            while let Some(input) = next {
+                taken += 1;
+                then = self.take(&mut site, input, &mut fresh, &mut out);
+                if then == Then::Stop || taken == STEP_EVENTS_MAX {
+                    break;
+                }
+                next = inbox.try_recv().ok();
+            }
+            waiting.fetch_sub(taken, Ordering::Relaxed);
+            if let Err(fault) = self.finish(&site, out) {
+                match self.start_again(fault, &fresh, inbox, waiting) {
+                    Some(again) => site = again,
+                    None => return,
+                }
+            }
+            if then == Then::Stop {
+                return;
+            }
+        }
+    }
+
+    /// The core says when it wants to be woken only when that changes: a time that has come is over.
+    fn tick(&mut self, site: &mut Site, out: &mut Output) {
+        let now = self.now();
+        self.wake_ms = self.wake_ms.filter(|at_ms| *at_ms > now.monotonic_ms);
+        site.step(now, Event::Tick, out);
+    }
+
+    fn take(
+        &mut self,
+        site: &mut Site,
+        input: Input,
+        fresh: &mut Vec<ClientId>,
+        out: &mut Output,
+    ) -> Then {
+        let now = self.now();
+        match input {
+            Input::Submit { submission, reply } => {
+                let client = self.enter(reply, fresh);
+                let submission = *submission;
+                site.step(now, Event::Submit { client, submission }, out);
+            }
+            Input::Cancel { op, reply } => {
+                let client = self.enter(reply, fresh);
+                site.step(now, Event::Cancel { client, op }, out);
+            }
+            Input::Event(event) => {
+                match &*event {
+                    Event::Up(site) => _ = self.down.remove(site),
+                    Event::Down(site) => _ = self.down.insert(site.clone()),
+                    _ => (),
+                }
+                site.step(now, *event, out);
+            }
+            Input::Outcome {
+                life,
+                call,
+                outcome,
+            } => {
+                if life == self.life {
+                    let outcome = *outcome;
+                    site.step(now, Event::Outcome { call, outcome }, out);
+                }
+            }
+            Input::Look(look) => look(site),
+            Input::Stop => return Then::Stop,
+        }
+        Then::GoOn
+    }
+
+    fn enter(&mut self, reply: oneshot::Sender<Reply>, fresh: &mut Vec<ClientId>) -> ClientId {
+        self.next_client += 1;
+        let client = ClientId(self.next_client);
+        self.clients.insert(client, reply);
+        fresh.push(client);
+        client
+    }
+
+    /// Writes, then shows the index what changed, then fulfils what was wished.
+    fn finish(&mut self, site: &Site, out: Output) -> Result<(), DiskFault> {
+        if out.is_silent() {
+            return Ok(());
+        }
+        let mut changed = BTreeSet::new();
+        let (disk, number) = (&self.seed.disk, self.seed.number);
+        let effects = out.commit(|changes: Vec<Change>| {
+            changed.extend(changes.iter().filter_map(replicant_of));
+            disk.persist(number, changes)
+        })?;
+        for id in changed {
+            let view = site.replicant(id);
+            self.seed.index.put(id, view.as_ref(), &self.seed.here);
+        }
+        for effect in effects {
+            self.fulfil(site, effect);
+        }
+        Ok(())
+    }
+
+    fn fulfil(&mut self, site: &Site, effect: Effect) {
+        match effect {
+            Effect::Send { to, envelope } => {
+                self.seed.outlets.send(&to, self.seed.number, &envelope);
+            }
+            Effect::Call {
+                id,
+                replicant,
+                service,
+                call,
+            } => {
+                let view = site.replicant(replicant);
+                let (made, desired) = match view {
+                    Some(view) => (view.create, view.desired),
+                    None => Default::default(),
+                };
+                let asked = |op: &cheops_core::Operation| wire::decode::<Asked>(&op.rest);
+                self.seed.caller.call(
+                    Job {
+                        replicant,
+                        service,
+                        call,
+                        create: made.as_ref().and_then(asked),
+                        latest: site.latest(replicant).and_then(asked),
+                        desired,
+                    },
+                    self.door.clone(),
+                    (self.life, id),
+                );
+            }
+            Effect::Answer { client, answer } => {
+                if let Some(reply) = self.clients.remove(&client) {
+                    // Whoever has gone away does not hear it.
+                    let _ = reply.send(Ok(answer));
+                }
+            }
+            Effect::Wake { at_ms } => self.wake_ms = Some(at_ms),
+        }
+    }
+
+    /// The state in memory is ahead of the disk: it goes, and is read again as soon as the disk
+    /// takes writes. Until then requests are refused.
+    fn start_again(
+        &mut self,
+        mut fault: DiskFault,
+        fresh: &[ClientId],
+        inbox: &Receiver<Input>,
+        waiting: &AtomicUsize,
+    ) -> Option<Site> {
+        for (client, reply) in std::mem::take(&mut self.clients) {
+            // Those that had come with this very write have left no trace.
+            let answer = match fresh.contains(&client) {
+                true => Err(NotTaken::NoRoom),
+                false => Ok(Answer::OutcomeUnknown),
+            };
+            let _ = reply.send(answer);
+        }
+        let mut said = false;
+        loop {
+            match &fault {
+                DiskFault::Unusable(why) => {
+                    tracing::error!(shard = self.seed.number, why, "replication has stopped");
+                    return None;
+                }
+                DiskFault::Full | DiskFault::Later(_) if !said => {
+                    tracing::warn!(shard = self.seed.number, ?fault, "the disk takes no writes");
+                    said = true;
+                }
+                DiskFault::Full | DiskFault::Later(_) => (),
+            }
+            if self.refuse_for(DISK_PAUSE, inbox, waiting) == Then::Stop {
+                return None;
+            }
+            match self.recover() {
+                Ok(site) => {
+                    tracing::info!(shard = self.seed.number, "the disk takes writes again");
+                    return Some(site);
+                }
+                Err(next) => fault = next,
+            }
+        }
+    }
+
+    fn refuse_for(
+        &mut self,
+        time: Duration,
+        inbox: &Receiver<Input>,
+        waiting: &AtomicUsize,
+    ) -> Then {
+        let until = Instant::now() + time;
+        loop {
+            let left = until.saturating_duration_since(Instant::now());
+            let Ok(input) = inbox.recv_timeout(left) else {
+                return Then::GoOn;
+            };
+            waiting.fetch_sub(1, Ordering::Relaxed);
+            match input {
+                Input::Submit { reply, .. } | Input::Cancel { reply, .. } => {
+                    let _ = reply.send(Err(NotTaken::NoRoom));
+                }
+                Input::Event(event) => match *event {
+                    Event::Up(site) => _ = self.down.remove(&site),
+                    Event::Down(site) => _ = self.down.insert(site),
+                    _ => (),
+                },
+                // What is not looked at is asked again; outcomes are of a life that is over.
+                Input::Outcome { .. } | Input::Look(_) => (),
+                Input::Stop => return Then::Stop,
+            }
+        }
+    }
+
+    fn recover(&mut self) -> Result<Site, DiskFault> {
+        let loaded = self.seed.disk.load(self.seed.number)?;
+        self.life += 1;
+        self.wake_ms = None;
+        let birth = Birth {
+            me: self.seed.here.clone(),
+            key: self.seed.key.clone(),
+            tuning: self.seed.tuning.clone(),
+            incarnation: self.seed.incarnation,
+            peers: self.seed.peers.clone(),
+            found: loaded.found,
+            bug: None,
+        };
+        let mut out = Output::new();
+        let mut site = Site::start(birth, self.now(), &mut out);
+        for record in site.quarantined() {
+            tracing::error!(table = ?record.table, error = %record.error, "a record cannot be read");
+        }
+        for down in self.down.clone() {
+            site.step(self.now(), Event::Down(down), &mut out);
+        }
+        let all: Vec<ReplicantId> = site.replicants().map(|view| view.id).collect();
+        self.finish(&site, out)?;
+        for id in all {
+            let view = site.replicant(id);
+            self.seed.index.put(id, view.as_ref(), &self.seed.here);
+        }
+        Ok(site)
+    }
+
+    fn now(&self) -> Now {
+        Now {
+            monotonic_ms: self.started.elapsed().as_millis() as u64,
+        }
+    }
+
+    fn nap(&self) -> Duration {
+        let now_ms = self.now().monotonic_ms;
+        let until_wake = self
+            .wake_ms
+            .map(|at| Duration::from_millis(at.saturating_sub(now_ms)));
+        until_wake.map_or(NAP_MAX, |wait| wait.min(NAP_MAX))
+    }
+}
+
+/// The replicant whose record a change is.
+fn replicant_of(change: &Change) -> Option<ReplicantId> {
+    if change.table != Table::Replicants {
+        return None;
+    }
+    let id: [u8; 16] = change.key.get(..16)?.try_into().ok()?;
+    Some(ReplicantId(u128::from_be_bytes(id)))
+}

@@ -1,0 +1,56 @@
+//! Bodies read whole, within a bound, for what cannot be done on the way.
+
+use bytes::{Bytes, BytesMut};
+use http_body_util::BodyExt;
+
+use crate::body::Body;
+use crate::problem::Problem;
+use crate::pulse::Patience;
+use crate::worker::Worker;
+
+/// Why a body is not here whole.
+pub(super) enum NotWhole {
+    /// It has more bytes.
+    TooLong,
+    /// It broke off, or did not come in time.
+    Broken,
+}
+
+/// Reads a body of at most `bytes_max`.
+pub(super) async fn whole(
+    worker: &Worker,
+    patience: &Patience,
+    mut body: Body,
+    bytes_max: usize,
+) -> Result<Bytes, NotWhole> {
+    let reading = async {
+        let mut bytes = BytesMut::new();
+        while let Some(frame) = body.frame().await {
+            let frame = frame.map_err(|_| NotWhole::Broken)?;
+            let Ok(piece) = frame.into_data() else {
+                continue;
+            };
+            if bytes.len() + piece.len() > bytes_max {
+                return Err(NotWhole::TooLong);
+            }
+            bytes.extend_from_slice(&piece);
+        }
+        Ok(bytes.freeze())
+    };
+    let read = worker.sweep.within(patience, reading).await;
+    read.unwrap_or(Err(NotWhole::Broken))
+}
+
+/// A request's body; whoever breaks it off hears nothing anyway.
+pub(super) async fn of_request(
+    worker: &Worker,
+    patience: &Patience,
+    body: Body,
+    bytes_max: usize,
+) -> Result<Bytes, Problem> {
+    match whole(worker, patience, body, bytes_max).await {
+        Ok(bytes) => Ok(bytes),
+        Err(NotWhole::TooLong) => Err(Problem::BodyTooLarge { bytes_max }),
+        Err(NotWhole::Broken) => Err(Problem::BadBody("the body broke off".to_owned())),
+    }
+}

@@ -1,0 +1,262 @@
+//! A request turned into an operation: ids as clients see them, fields, key, patience.
+
+use bytes::Bytes;
+use cheops_core::operation::{DoubtBy, Fields, Form, Handover, Kind, Mode, Repeat, Submission};
+use cheops_core::{Operation, OperationId, ReplicantId};
+use cheops_engine::replication::{Asked, Known, encode, opaque_reference};
+use cheops_model::{Failover, Guarantee, SiteName};
+use cheops_rest::{Body as RestBody, FieldFault, Id, RewriteError, Side, Written};
+use http::{HeaderMap, header};
+
+use super::read::text;
+use super::write::Wanted;
+use super::{Replicas, Spread, target};
+use crate::here::Call;
+use crate::problem::Problem;
+
+/// Of a request that may change something, before anybody has decided about it.
+pub(super) struct Draft<'a> {
+    pub(super) replicas: &'a Replicas,
+    pub(super) call: &'a Call,
+    pub(super) body: Bytes,
+    pub(super) scope: Option<String>,
+    /// How long the service may take.
+    pub(super) patience_ms: u64,
+}
+
+impl Draft<'_> {
+    /// Makes something, on these sites.
+    pub(super) fn create(&self, spread: &Spread) -> Result<Submission, Problem> {
+        let asked = self.asked()?;
+        let api = &self.replicas.api;
+        let media = content_type(&asked);
+        let written = api.written_by_create(&asked.kind, media, &asked.body);
+        let fields = self.fields(written.map_err(bad_body)?, &Fields::new(), &asked);
+        let id = self.operation_id(&asked)?;
+        let (ttl_ms, handover) = match &spread.guarantee {
+            Guarantee::Eventual { ttl, failover } => (
+                ttl.map(|ttl| ttl.as_millis() as u64),
+                match failover {
+                    Some(Failover::Auto) => Handover::Auto,
+                    None => Handover::ByHand,
+                },
+            ),
+            _ => (None, Handover::ByHand),
+        };
+        let op = Operation {
+            id,
+            replicant: ReplicantId::from(id),
+            kind: Kind::Create,
+            fields,
+            digest: digest(&asked),
+            rest: encode(&asked),
+            repeat: Repeat::Never,
+            origin: self.replicas.here.clone(),
+            ttl_ms,
+            expects: None,
+        };
+        let doubt = match api.doubt_by(&asked.kind) {
+            cheops_rest::DoubtBy::Mark => DoubtBy::Mark,
+            cheops_rest::DoubtBy::Match => DoubtBy::Match,
+            cheops_rest::DoubtBy::Nothing => DoubtBy::Nothing,
+        };
+        Ok(self.submission(op, spread.sites.clone(), doubt, handover))
+    }
+
+    /// Changes a replicant, whatever the scope says. `desired` is what clients wrote so far.
+    pub(super) fn change(
+        &self,
+        known: &Known,
+        wanted: &Wanted,
+        desired: &Fields,
+    ) -> Result<Submission, Problem> {
+        let asked = self.asked()?;
+        let fields = match wanted.kind {
+            Kind::Update => self.updated(&asked, desired)?,
+            Kind::Create | Kind::Delete | Kind::Action => Fields::new(),
+        };
+        let op = Operation {
+            id: self.operation_id(&asked)?,
+            replicant: known.id,
+            kind: wanted.kind,
+            fields,
+            digest: digest(&asked),
+            rest: encode(&asked),
+            repeat: wanted.repeat,
+            origin: self.replicas.here.clone(),
+            ttl_ms: None,
+            expects: None,
+        };
+        let sites = known.sites.to_vec();
+        Ok(self.submission(op, sites, DoubtBy::Nothing, Handover::ByHand))
+    }
+
+    fn submission(
+        &self,
+        op: Operation,
+        sites: Vec<SiteName>,
+        doubt: DoubtBy,
+        handover: Handover,
+    ) -> Submission {
+        Submission {
+            op,
+            sites,
+            service: self.replicas.service.to_string(),
+            doubt,
+            handover,
+            form: Form::Replica,
+            attempt: rand::random(),
+            mode: self.mode(),
+        }
+    }
+
+    /// How soon the client wants to hear.
+    fn mode(&self) -> Mode {
+        let mut wait_ms = self.patience_ms;
+        for word in self.call.head.headers.get_all("prefer") {
+            for preference in word.to_str().unwrap_or_default().split(',') {
+                let preference = preference.trim();
+                if preference.eq_ignore_ascii_case("respond-async") {
+                    return Mode::Async;
+                }
+                let seconds = preference.strip_prefix("wait=").map(str::parse::<u64>);
+                if let Some(Ok(seconds)) = seconds {
+                    wait_ms = wait_ms.min(seconds.saturating_mul(1_000));
+                }
+            }
+        }
+        Mode::Wait(wait_ms)
+    }
+
+    fn updated(&self, asked: &Asked, desired: &Fields) -> Result<Fields, Problem> {
+        let api = &self.replicas.api;
+        let meaning = self.replicas.classify(&asked.method, &asked.path);
+        let Some(item) = meaning.item() else {
+            return Ok(Fields::new());
+        };
+        let media = content_type(asked);
+        let written = api.written_by_update(item, &asked.method, media, &asked.body, desired);
+        Ok(self.fields(written.map_err(bad_body)?, desired, asked))
+    }
+
+    fn fields(&self, mut written: Written, desired: &Fields, asked: &Asked) -> Fields {
+        if let Some(opaque) = &written.opaque {
+            let reference = opaque_reference(&asked.body);
+            written.fields.insert(opaque.clone(), reference);
+        }
+        written.over(desired)
+    }
+
+    /// The request in the ids that clients see.
+    fn asked(&self) -> Result<Asked, Problem> {
+        let Replicas { api, .. } = self.replicas;
+        let ids = self.replicas.ids();
+        let map = |id: &Id<'_>| ids.to_meta(id);
+        let headers = &self.call.head.headers;
+        let method = self.call.head.method.as_str();
+        let path = api.rewrite_target(target(self.call), map).into_owned();
+        let meaning = self.replicas.classify(method, &path);
+        let (collection, kind) = match meaning.spot() {
+            Some(spot) => (spot.collection.to_owned(), spot.kind.to_owned()),
+            None => return Err(Problem::NoReplicant),
+        };
+        let body = RestBody {
+            side: Side::Request,
+            kind: Some(&kind),
+            media: text(headers, header::CONTENT_TYPE),
+            encoding: text(headers, header::CONTENT_ENCODING),
+            bytes: &self.body,
+        };
+        let body = api.rewrite_body(&body, map).map_err(unclear_body)?;
+        Ok(Asked {
+            method: method.to_owned(),
+            body: body.into_owned(),
+            headers: kept(headers),
+            path,
+            collection,
+            kind,
+            scope: self.scope.clone(),
+        })
+    }
+
+    /// Fixed by the client's key, so that a retry anywhere joins the first.
+    fn operation_id(&self, asked: &Asked) -> Result<OperationId, Problem> {
+        let mut keys = self.call.head.headers.get_all("idempotency-key").iter();
+        let Some(key) = keys.next() else {
+            return Ok(OperationId(rand::random()));
+        };
+        if keys.next().is_some() {
+            return Err(Problem::BadBody(
+                "Idempotency-Key is given twice".to_owned(),
+            ));
+        }
+        let mut caller = blake3::Hasher::new();
+        let api = &self.replicas.api;
+        for (name, value) in asked
+            .headers
+            .iter()
+            .filter(|(name, _)| api.is_credential(name))
+        {
+            caller.update(name.as_bytes());
+            caller.update(value);
+        }
+        let caller = caller.finalize().to_hex();
+        let key = String::from_utf8_lossy(key.as_bytes());
+        let service = self.replicas.service.as_str();
+        let keys = self.replicas.engine.key();
+        Ok(keys.operation_of(&caller, service, &key))
+    }
+}
+
+/// Headers that the applier of every site sends again. What frames the message, what is between
+/// client and agent, and what says where to answer does not belong to the operation.
+fn kept(headers: &HeaderMap) -> Vec<(String, Vec<u8>)> {
+    let passes = |name: &str| {
+        !matches!(
+            name,
+            "content-length"
+                | "transfer-encoding"
+                | "expect"
+                | "prefer"
+                | "idempotency-key"
+                | "accept-encoding"
+                | "forwarded"
+                | "via"
+                | "x-scope"
+        )
+    };
+    let pair = |(name, value): (&http::HeaderName, &http::HeaderValue)| {
+        (name.as_str().to_owned(), value.as_bytes().to_vec())
+    };
+    let kept = headers.iter().filter(|(name, _)| passes(name.as_str()));
+    kept.map(pair).collect()
+}
+
+fn content_type(asked: &Asked) -> Option<&str> {
+    let value = asked.header("content-type")?;
+    std::str::from_utf8(value).ok()
+}
+
+/// Of what the request asks for, to tell a retry from another request with the same key.
+fn digest(asked: &Asked) -> u64 {
+    let mut hasher = blake3::Hasher::new();
+    for part in [asked.method.as_bytes(), asked.path.as_bytes(), &asked.body] {
+        hasher.update(&(part.len() as u64).to_be_bytes());
+        hasher.update(part);
+    }
+    let hash = hasher.finalize();
+    u64::from_be_bytes(hash.as_bytes()[..8].try_into().expect("32 bytes hold 8"))
+}
+
+fn bad_body(fault: FieldFault) -> Problem {
+    Problem::BadBody(fault.to_string())
+}
+
+fn unclear_body(fault: RewriteError) -> Problem {
+    match fault {
+        RewriteError::TooLarge { .. } => Problem::BodyTooLarge {
+            bytes_max: cheops_rest::limits::BODY_BYTES_MAX,
+        },
+        RewriteError::NotJson { .. } | RewriteError::Encoded => Problem::BadBody(fault.to_string()),
+    }
+}
