@@ -15,4 +15,4 @@ mod picture;
 pub mod registry;
 pub mod replication;
 
-pub use picture::{LocalService, Picture, follow_picture};
+pub use picture::{Distance, LocalService, Picture, follow_picture};

@@ -23,6 +23,13 @@ fn main() -> ExitCode {
         Command::Demo(args) => commands::demo::run(&args),
         Command::Init(args) => commands::init::run(&args),
         Command::Status { admin, format } => commands::status::run(&admin, &format),
+        Command::Site(command) => commands::site::run(&command),
+        Command::Rtt {
+            from,
+            to,
+            admin,
+            format,
+        } => commands::rtt::run(&from, &to, &admin, &format),
         Command::Scope(command) => commands::scope::run(command),
     };
     outcome.unwrap_or_else(|error| {

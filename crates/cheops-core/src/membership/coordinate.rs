@@ -65,6 +65,13 @@ impl Coordinate {
         }
     }
 
+    /// Whether a site that moved from one of these places to the other is elsewhere for plans: by
+    /// more than the 3 ms that places swing by themselves.
+    pub fn is_apart(&self, other: &Coordinate) -> bool {
+        let moved = self.flat_distance(other) + (self.height - other.height).abs();
+        moved > 3.0
+    }
+
     /// How sure this place is: the relative error of recent estimates, 0.01 to 1.5.
     pub fn error(&self) -> f64 {
         self.error

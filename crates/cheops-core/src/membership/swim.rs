@@ -244,6 +244,11 @@ impl<K: Key> Swim<K> {
         self.hear_standing(site, standing, effects);
     }
 
+    /// What somebody told of an operator's decision, over a link.
+    pub fn hear_decision(&mut self, site: &K, standing: Standing<K>, effects: &mut Vec<Effect<K>>) {
+        self.hear_standing(site, standing, effects);
+    }
+
     /// What an operator decided of a site, here or elsewhere.
     pub fn standing(&self, site: &K) -> Option<&Standing<K>> {
         if *site == self.here.site {
