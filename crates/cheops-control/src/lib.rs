@@ -6,5 +6,7 @@
 
 pub mod client;
 mod guard;
+mod operate;
 mod problem;
 pub mod server;
+mod stream;

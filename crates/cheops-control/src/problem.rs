@@ -10,6 +10,10 @@ pub(crate) enum Problem {
     BadRequest(String),
     /// Not from there.
     Forbidden(String),
+    /// Not as things are.
+    Conflict(String),
+    /// The agent cannot write or is about to stop.
+    Unavailable(String),
     /// There is no such thing.
     NotFound(String),
     /// Not built yet.
@@ -21,6 +25,10 @@ impl IntoResponse for Problem {
         let (status, code, detail) = match self {
             Problem::BadRequest(detail) => (StatusCode::BAD_REQUEST, "bad-request", detail),
             Problem::Forbidden(detail) => (StatusCode::FORBIDDEN, "forbidden-by-policy", detail),
+            Problem::Conflict(detail) => (StatusCode::CONFLICT, "conflict", detail),
+            Problem::Unavailable(detail) => {
+                (StatusCode::SERVICE_UNAVAILABLE, "unavailable", detail)
+            }
             Problem::NotFound(detail) => (StatusCode::NOT_FOUND, "not-found", detail),
             Problem::NotImplemented(what) => (
                 StatusCode::NOT_IMPLEMENTED,

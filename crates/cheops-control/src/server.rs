@@ -8,6 +8,8 @@ use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{any, get, post};
 use axum::{Json, Router, middleware};
+use cheops_engine::events::Bus;
+use cheops_engine::mesh::Council;
 use cheops_engine::{Picture, api};
 use cheops_scope::{Explanation, ScopeError, parse};
 use serde::{Deserialize, Serialize};
@@ -15,13 +17,19 @@ use tokio::net::TcpListener;
 use tokio::sync::watch;
 
 use crate::guard;
+use crate::operate;
 use crate::problem::Problem;
+use crate::stream;
 
 /// What the server tells of.
 #[derive(Clone)]
 pub struct Sources {
     /// The world as it is.
     pub picture: watch::Receiver<Arc<Picture>>,
+    /// What happens.
+    pub events: Bus,
+    /// Who takes what operators decide.
+    pub council: Council,
     /// The counters of the data plane, as Prometheus text.
     pub metrics: Arc<dyn Fn() -> String + Send + Sync>,
     /// The program's version.
@@ -29,7 +37,7 @@ pub struct Sources {
 }
 
 impl Sources {
-    fn picture(&self) -> Arc<Picture> {
+    pub(crate) fn picture(&self) -> Arc<Picture> {
         self.picture.borrow().clone()
     }
 }
@@ -40,6 +48,12 @@ pub async fn serve(
     sources: Sources,
     stop: impl Future<Output = ()> + Send + 'static,
 ) -> std::io::Result<()> {
+    let events = sources.events.clone();
+    // A stream of events has no end of its own, and whoever stops waits for open answers.
+    let stop = async move {
+        stop.await;
+        events.close();
+    };
     axum::serve(listener, router(sources))
         .with_graceful_shutdown(stop)
         .await
@@ -50,7 +64,8 @@ fn router(sources: Sources) -> Router {
     Router::new()
         .route("/v1/health", get(health))
         .route("/v1/sites", get(sites))
-        .route("/v1/sites/{name}/{verb}", later("operating sites"))
+        .route("/v1/sites/{name}", get(operate::show))
+        .route("/v1/sites/{name}/{verb}", post(operate::decide))
         .route("/v1/rtt", get(rtt))
         .route("/v1/scope/explain", post(explain))
         .route("/v1/resources", later("replication"))
@@ -59,7 +74,7 @@ fn router(sources: Sources) -> Router {
         .route("/v1/operations/{*rest}", later("replication"))
         .route("/v1/conflicts", later("replication"))
         .route("/v1/conflicts/{*rest}", later("replication"))
-        .route("/v1/events", later("events"))
+        .route("/v1/events", get(stream::events))
         .route("/metrics", get(metrics))
         .fallback(missing)
         .layer(middleware::from_fn(guard::local_only))
@@ -104,37 +119,18 @@ struct Pair {
     to: String,
 }
 
-#[derive(Serialize)]
-struct RoundTrip {
-    ms: Option<f64>,
-    error_ms: Option<f64>,
-    measured: bool,
-}
-
-/// Only pairs with this site are measured; nothing is inferred for others.
+/// Measured where there is a measurement from here, else estimated, for any two sites.
 async fn rtt(
     State(sources): State<Sources>,
     Query(pair): Query<Pair>,
-) -> Result<Json<RoundTrip>, Problem> {
+) -> Result<Json<api::RoundTrip>, Problem> {
     let picture = sources.picture();
-    let items = api::sites(&picture).items;
-    let site = |name: &str| items.iter().find(|item| item.name.as_str() == name);
-    let unknown = |name: &str| Problem::NotFound(format!("no site `{name}` is known"));
-    let from = site(&pair.from).ok_or_else(|| unknown(&pair.from))?;
-    let to = site(&pair.to).ok_or_else(|| unknown(&pair.to))?;
-    let here = picture.here.as_str();
-    let far = match (from.name.as_str() == here, to.name.as_str() == here) {
-        _ if from.name == to.name => Some((Some(0.0), Some(0.0))),
-        (true, _) => Some((to.rtt_ms, to.rtt_error_ms)),
-        (_, true) => Some((from.rtt_ms, from.rtt_error_ms)),
-        (false, false) => None,
+    let site = |name: &str| {
+        let known = picture.view.sites.keys().find(|site| site.as_str() == name);
+        known.ok_or_else(|| Problem::NotFound(format!("no site `{name}` is known")))
     };
-    let (ms, error_ms) = far.unwrap_or_default();
-    Ok(Json(RoundTrip {
-        ms,
-        error_ms,
-        measured: ms.is_some(),
-    }))
+    let (from, to) = (site(&pair.from)?, site(&pair.to)?);
+    Ok(Json(api::round_trip(&picture, from, to)))
 }
 
 #[derive(Deserialize)]

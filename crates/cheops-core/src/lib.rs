@@ -8,6 +8,7 @@ pub mod eventual;
 pub mod ids;
 pub mod limits;
 pub mod link;
+pub mod membership;
 pub mod operation;
 pub mod output;
 pub mod record;

@@ -15,6 +15,7 @@ use crate::guard::Asker;
 use crate::headers;
 use crate::here::{self, Call};
 use crate::limits;
+use crate::onward;
 use crate::problem::Problem;
 use crate::pulse::{Patience, Pulse};
 use crate::replicate;
@@ -55,6 +56,13 @@ async fn answer(
         let detail = format!("{peer} sent a request without a valid envelope");
         return Err(Problem::ForbiddenByPolicy(detail));
     };
+    check_way(worker, &envelope)?;
+    let picture = worker.picture();
+    onward::check(&picture, peer, &envelope)?;
+    if envelope.target != worker.here {
+        return onward::carry(worker, envelope, head, body, started).await;
+    }
+    onward::check_hold(&picture, &head)?;
     let service = service_of(worker, &envelope)?;
     let upgrade = head.headers.remove(headers::UPGRADE_ASKED);
     let scope = head.headers.remove(headers::SCOPE);
@@ -106,8 +114,8 @@ async fn answer(
     replicate::here(&journey, call).await
 }
 
-/// The service of this site that the envelope names: nothing else can be reached this way.
-fn service_of(worker: &Worker, envelope: &Envelope) -> Result<Rc<Service>, Problem> {
+/// That the request does not go round in circles.
+fn check_way(worker: &Worker, envelope: &Envelope) -> Result<(), Problem> {
     if envelope.visited.contains(&worker.here) {
         return Err(Problem::Loop(format!("{} was visited before", worker.here)));
     }
@@ -118,10 +126,11 @@ fn service_of(worker: &Worker, envelope: &Envelope) -> Result<Rc<Service>, Probl
         );
         return Err(Problem::Loop(detail));
     }
-    if envelope.target != worker.here {
-        let detail = format!("{} carries no requests to {}", worker.here, envelope.target);
-        return Err(Problem::ForbiddenByPolicy(detail));
-    }
+    Ok(())
+}
+
+/// The service of this site that the envelope names: nothing else can be reached this way.
+fn service_of(worker: &Worker, envelope: &Envelope) -> Result<Rc<Service>, Problem> {
     worker
         .service(&envelope.service)
         .ok_or_else(|| Problem::ServiceNotAtSite {

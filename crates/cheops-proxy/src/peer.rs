@@ -83,7 +83,8 @@ pub(crate) async fn send(
     let mints = homes.filter(|homes| homes.mints(&call.head));
     let (request, feed) = forwarded(journey, site, call);
     journey.service.counters.forwarded();
-    let sent = worker.peers.send(site, request);
+    let hop = worker.picture().next_hop(site);
+    let sent = worker.peers.send(&hop, request);
     let outcome = worker.sweep.within(&journey.patience, sent).await;
     if let (Some(pass), Some(Err(_)) | None) = (&pass, &outcome) {
         pass.failed(Instant::now());
@@ -153,6 +154,9 @@ fn reachable(
     site: &SiteName,
     service: &cheops_model::ServiceName,
 ) -> Result<(), Problem> {
+    picture
+        .allows(&picture.here, site)
+        .map_err(|against| Problem::ForbiddenByTopology(against.to_string()))?;
     if picture.mark(site) != Mark::Connected {
         return Err(Problem::SiteUnreachable(site.clone()));
     }
@@ -243,7 +247,8 @@ impl Peers {
         });
     }
 
-    async fn send(
+    /// Sends a request to a site's agent, on the connection to it.
+    pub(crate) async fn send(
         &self,
         site: &SiteName,
         mut request: Request<Body>,

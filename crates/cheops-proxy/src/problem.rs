@@ -33,6 +33,8 @@ pub(crate) enum Problem {
     ScopeAmbiguous(String),
     /// This site does not allow it.
     ForbiddenByPolicy(String),
+    /// Sites are in a tree, and it goes another way than down.
+    ForbiddenByTopology(String),
     /// A plan that this version does not carry out.
     NotImplemented(String),
     /// An id of this mesh that this site has no record of.
@@ -131,7 +133,9 @@ impl Problem {
             Problem::OutcomeUnknown { .. } => StatusCode::GATEWAY_TIMEOUT,
             Problem::Loop(_) => StatusCode::LOOP_DETECTED,
             Problem::ScopeAmbiguous(_) => StatusCode::CONFLICT,
-            Problem::ForbiddenByPolicy(_) => StatusCode::FORBIDDEN,
+            Problem::ForbiddenByPolicy(_) | Problem::ForbiddenByTopology(_) => {
+                StatusCode::FORBIDDEN
+            }
             Problem::NotImplemented(_) => StatusCode::NOT_IMPLEMENTED,
             Problem::NotFound(_) | Problem::UnknownReplicant { .. } | Problem::Gone { .. } => {
                 StatusCode::NOT_FOUND
@@ -163,6 +167,7 @@ impl Problem {
             Problem::Loop(_) => "loop",
             Problem::ScopeAmbiguous(_) => "scope-ambiguous",
             Problem::ForbiddenByPolicy(_) => "forbidden-by-policy",
+            Problem::ForbiddenByTopology(_) => "forbidden-by-topology",
             Problem::NotImplemented(_) => "not-implemented",
             Problem::UnknownReplicant { .. } | Problem::Gone { .. } => "unknown-replicant",
             Problem::ReplicaPending { .. } => "replica-pending",
@@ -202,6 +207,7 @@ impl Problem {
             Problem::Loop(_) => "the request goes round in circles",
             Problem::ScopeAmbiguous(_) => "two scopes share one correlation value",
             Problem::ForbiddenByPolicy(_) => "this site does not allow it",
+            Problem::ForbiddenByTopology(_) => "operations go down the tree of sites",
             Problem::NotImplemented(_) => "not built yet",
             Problem::UnknownReplicant { .. } => "this site has no record of it",
             Problem::Gone { .. } => "it was deleted",
@@ -249,6 +255,7 @@ impl Problem {
             Problem::Loop(detail)
             | Problem::ScopeAmbiguous(detail)
             | Problem::ForbiddenByPolicy(detail)
+            | Problem::ForbiddenByTopology(detail)
             | Problem::BadRequest(detail)
             | Problem::NotFound(detail)
             | Problem::NotImplemented(detail) => detail.clone(),
@@ -322,6 +329,7 @@ impl Problem {
             | Problem::Loop(_)
             | Problem::ScopeAmbiguous(_)
             | Problem::ForbiddenByPolicy(_)
+            | Problem::ForbiddenByTopology(_)
             | Problem::NotImplemented(_)
             | Problem::UnknownReplicant { .. }
             | Problem::Gone { .. }

@@ -24,6 +24,13 @@ fn main() -> ExitCode {
         Command::Init(args) => commands::init::run(&args),
         Command::Lint { files, format } => commands::lint::run(&files, &format),
         Command::Status { admin, format } => commands::status::run(&admin, &format),
+        Command::Site(command) => commands::site::run(&command),
+        Command::Rtt {
+            from,
+            to,
+            admin,
+            format,
+        } => commands::rtt::run(&from, &to, &admin, &format),
         Command::Scope(command) => commands::scope::run(command),
     };
     outcome.unwrap_or_else(|error| {

@@ -4,7 +4,9 @@ pub(crate) mod agent;
 pub(crate) mod demo;
 pub(crate) mod init;
 pub(crate) mod lint;
+pub(crate) mod rtt;
 pub(crate) mod scope;
+pub(crate) mod site;
 pub(crate) mod status;
 
 /// Runs a command that asks over the network.
