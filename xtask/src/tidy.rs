@@ -22,6 +22,7 @@ const LAYERS: &[(&str, u32)] = &[
     ("cheops-proxy", 4),
     ("cheops-control", 4),
     ("cheops-sim", 4),
+    ("cheops-sim-sites", 4),
     ("cheops", 5),
     ("xtask", 5),
 ];

@@ -6,6 +6,8 @@
 
 pub mod client;
 mod guard;
+mod operate;
 mod problem;
 mod replicas;
 pub mod server;
+mod stream;

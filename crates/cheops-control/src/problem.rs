@@ -10,10 +10,12 @@ pub(crate) enum Problem {
     BadRequest(String),
     /// Not from there.
     Forbidden(String),
+    /// Not as things are.
+    Conflict(String),
+    /// The agent cannot write or is about to stop.
+    Unavailable(String),
     /// There is no such thing.
     NotFound(String),
-    /// Say which is meant, or wait.
-    Conflict(String),
     /// One id, several resources.
     Ambiguous {
         /// Services and ids that it may be.
@@ -36,7 +38,6 @@ impl IntoResponse for Problem {
     fn into_response(self) -> Response {
         let (mut sites, mut candidates) = (Vec::new(), None);
         let (status, code, detail) = match self {
-            Problem::Conflict(detail) => (StatusCode::CONFLICT, "conflict", detail),
             Problem::Ambiguous { candidates: found } => {
                 let words: Vec<String> =
                     found.iter().map(|(s, id)| format!("{id} of {s}")).collect();
@@ -54,6 +55,10 @@ impl IntoResponse for Problem {
             Problem::NotNow(detail) => (StatusCode::SERVICE_UNAVAILABLE, "no-usable-site", detail),
             Problem::BadRequest(detail) => (StatusCode::BAD_REQUEST, "bad-request", detail),
             Problem::Forbidden(detail) => (StatusCode::FORBIDDEN, "forbidden-by-policy", detail),
+            Problem::Conflict(detail) => (StatusCode::CONFLICT, "conflict", detail),
+            Problem::Unavailable(detail) => {
+                (StatusCode::SERVICE_UNAVAILABLE, "unavailable", detail)
+            }
             Problem::NotFound(detail) => (StatusCode::NOT_FOUND, "not-found", detail),
             Problem::NotImplemented(what) => (
                 StatusCode::NOT_IMPLEMENTED,

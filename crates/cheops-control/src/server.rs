@@ -6,8 +6,10 @@ use std::sync::Arc;
 use axum::extract::{Query, Request, State};
 use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
-use axum::routing::{any, get, post};
+use axum::routing::{get, post};
 use axum::{Json, Router, middleware};
+use cheops_engine::events::Bus;
+use cheops_engine::mesh::Council;
 use cheops_engine::replication::Replication;
 use cheops_engine::replication::api::AskSite;
 use cheops_engine::{Picture, api};
@@ -17,8 +19,10 @@ use tokio::net::TcpListener;
 use tokio::sync::watch;
 
 use crate::guard;
+use crate::operate;
 use crate::problem::Problem;
 use crate::replicas;
+use crate::stream;
 
 /// What the server tells of.
 #[derive(Clone)]
@@ -29,6 +33,10 @@ pub struct Sources {
     pub replication: Replication,
     /// Asks other sites.
     pub ask: AskSite,
+    /// What happens.
+    pub events: Bus,
+    /// Who takes what operators decide.
+    pub council: Council,
     /// The counters of the data plane, as Prometheus text.
     pub metrics: Arc<dyn Fn() -> String + Send + Sync>,
     /// The program's version.
@@ -36,7 +44,7 @@ pub struct Sources {
 }
 
 impl Sources {
-    fn picture(&self) -> Arc<Picture> {
+    pub(crate) fn picture(&self) -> Arc<Picture> {
         self.picture.borrow().clone()
     }
 
@@ -51,21 +59,27 @@ pub async fn serve(
     sources: Sources,
     stop: impl Future<Output = ()> + Send + 'static,
 ) -> std::io::Result<()> {
+    let events = sources.events.clone();
+    // A stream of events has no end of its own, and whoever stops waits for open answers.
+    let stop = async move {
+        stop.await;
+        events.close();
+    };
     axum::serve(listener, router(sources))
         .with_graceful_shutdown(stop)
         .await
 }
 
 fn router(sources: Sources) -> Router {
-    let later = |what: &'static str| any(move || async move { Problem::NotImplemented(what) });
     Router::new()
         .route("/v1/health", get(health))
         .route("/v1/sites", get(sites))
-        .route("/v1/sites/{name}/{verb}", later("operating sites"))
+        .route("/v1/sites/{name}", get(operate::show))
+        .route("/v1/sites/{name}/{verb}", post(operate::decide))
         .route("/v1/rtt", get(rtt))
         .route("/v1/scope/explain", post(explain))
         .merge(replicas::router())
-        .route("/v1/events", later("events"))
+        .route("/v1/events", get(stream::events))
         .route("/metrics", get(metrics))
         .fallback(missing)
         .layer(middleware::from_fn(guard::local_only))
@@ -110,37 +124,18 @@ struct Pair {
     to: String,
 }
 
-#[derive(Serialize)]
-struct RoundTrip {
-    ms: Option<f64>,
-    error_ms: Option<f64>,
-    measured: bool,
-}
-
-/// Only pairs with this site are measured; nothing is inferred for others.
+/// Measured where there is a measurement from here, else estimated, for any two sites.
 async fn rtt(
     State(sources): State<Sources>,
     Query(pair): Query<Pair>,
-) -> Result<Json<RoundTrip>, Problem> {
+) -> Result<Json<api::RoundTrip>, Problem> {
     let picture = sources.picture();
-    let items = api::sites(&picture).items;
-    let site = |name: &str| items.iter().find(|item| item.name.as_str() == name);
-    let unknown = |name: &str| Problem::NotFound(format!("no site `{name}` is known"));
-    let from = site(&pair.from).ok_or_else(|| unknown(&pair.from))?;
-    let to = site(&pair.to).ok_or_else(|| unknown(&pair.to))?;
-    let here = picture.here.as_str();
-    let far = match (from.name.as_str() == here, to.name.as_str() == here) {
-        _ if from.name == to.name => Some((Some(0.0), Some(0.0))),
-        (true, _) => Some((to.rtt_ms, to.rtt_error_ms)),
-        (_, true) => Some((from.rtt_ms, from.rtt_error_ms)),
-        (false, false) => None,
+    let site = |name: &str| {
+        let known = picture.view.sites.keys().find(|site| site.as_str() == name);
+        known.ok_or_else(|| Problem::NotFound(format!("no site `{name}` is known")))
     };
-    let (ms, error_ms) = far.unwrap_or_default();
-    Ok(Json(RoundTrip {
-        ms,
-        error_ms,
-        measured: ms.is_some(),
-    }))
+    let (from, to) = (site(&pair.from)?, site(&pair.to)?);
+    Ok(Json(api::round_trip(&picture, from, to)))
 }
 
 #[derive(Deserialize)]

@@ -50,6 +50,15 @@ impl fmt::Debug for Epoch {
     }
 }
 
+/// A place in a log.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Position {
+    /// Under whom.
+    pub epoch: Epoch,
+    /// From 1; 0 before the first.
+    pub index: u64,
+}
+
 /// One run of an agent: a new disk, or one restored from a backup, is a new incarnation; a start on the same disk
 /// is one more start. Later ones compare greater.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
@@ -99,6 +108,14 @@ impl MeshKey {
     pub fn queue_of(&self, holder: &SiteName, target: &SiteName, incarnation: u64) -> ReplicantId {
         let (from, to) = (holder.as_str().as_bytes(), target.as_str().as_bytes());
         ReplicantId(self.hash_u128(&[b"queue", from, to, &incarnation.to_be_bytes()]))
+    }
+
+    /// What is left of entries that were folded in one reign and are in no log any more.
+    pub fn remains_of(&self, replicant: ReplicantId, epoch: &Epoch, index: u64) -> OperationId {
+        let id = replicant.0.to_be_bytes();
+        let (counter, index) = (epoch.counter.to_be_bytes(), index.to_be_bytes());
+        let site = epoch.site.as_str().as_bytes();
+        OperationId(self.hash_u128(&[b"remains", &id, &counter, site, &index]))
     }
 
     /// The id that clients see.

@@ -8,13 +8,14 @@ pub mod eventual;
 pub mod ids;
 pub mod limits;
 pub mod link;
+pub mod membership;
 pub mod operation;
 pub mod output;
 pub mod record;
 
 pub use eventual::{Birth, Event, Message, Now, Site};
-pub use ids::{Boot, Epoch, MeshKey, OperationId, ReplicantId, Shape};
+pub use ids::{Boot, Epoch, MeshKey, OperationId, Position, ReplicantId, Shape};
 pub use link::Envelope;
-pub use operation::{Answer, Operation, Outcome, Submission};
+pub use operation::{Answer, Naming, Operation, Outcome, Submission, Wait};
 pub use output::{Call, CallId, Change, ClientId, Effect, Output};
-pub use record::{RecordError, Table};
+pub use record::{RecordFault, Table};

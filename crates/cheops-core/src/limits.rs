@@ -16,12 +16,29 @@ pub const LOG_ENTRIES_MAX: usize = 4_096;
 /// Entries that every site has applied and that are kept all the same: a compaction is worth its write.
 pub const COMPACT_EVERY: usize = 8;
 
+/// Sites of one replicant. A rescope to more is refused.
+pub const MEMBERS_MAX: usize = 64;
+
+/// Reigns of a log that are remembered after their entries were folded. Logs that parted earlier count as sharing
+/// nothing, which parks what could have been applied.
+pub const EPOCHS_MAX: usize = 256;
+
 /// Requests this site has taken for a leader it cannot reach. Beyond: 503.
 pub const OUTBOX_MAX: usize = 10_000;
 
 /// Attempts of one operation that were answered 503 and must never run late. Beyond, the oldest is forgotten:
 /// its message is long gone.
 pub const VOID_ATTEMPTS_MAX: usize = 16;
+
+/// Requests handed to others of which nothing was heard in time. Beyond, the oldest is forgotten: whoever asked was
+/// told 504 long ago.
+pub const UNCERTAIN_MAX: usize = 10_000;
+
+/// Operations that are done everywhere and are still shown as they were. Beyond, only the answer of the oldest is.
+pub const FINISHED_MAX: usize = 256;
+
+/// Of one of them, how much is kept of what the engine wants back. Beyond, nothing: it would be a body.
+pub const FINISHED_BYTES_MAX: usize = 16 * 1_024;
 
 /// How often something unanswered is said again, at first and at most. A peer back in reach is sent to within 2 s.
 pub const RESEND_MS: (u64, u64) = (200, 2_000);

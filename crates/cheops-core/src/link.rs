@@ -44,6 +44,11 @@ pub(crate) struct Link {
 }
 
 impl Link {
+    /// The run of the peer that was heard last.
+    pub(crate) fn peer(&self) -> Option<Boot> {
+        self.peer
+    }
+
     pub(crate) fn wrap(&mut self, me: Boot, message: Option<Message>) -> Envelope {
         self.sent += 1;
         Envelope {

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use cheops_model::SiteName;
 use serde::{Deserialize, Serialize};
 
-use crate::ids::{OperationId, ReplicantId};
+use crate::ids::{OperationId, Position, ReplicantId};
 
 /// Fields that a client wrote, in meta-id form; values are opaque.
 pub type Fields = BTreeMap<String, String>;
@@ -21,6 +21,8 @@ pub enum Kind {
     Delete,
     /// Does something that is not state: reboot, snapshot.
     Action,
+    /// Changes where it lives. Ordered like the others; no service is called for it.
+    Rescope,
 }
 
 /// May a call be made again that may have been executed?
@@ -80,10 +82,46 @@ pub struct Operation {
     pub digest: u64,
     /// Where it entered.
     pub origin: SiteName,
-    /// Actions are not run later than this.
+    /// What is left of its time. Once some site was called, only actions end by it.
     pub ttl_ms: Option<u64>,
-    /// Runs only if the log ends at this index (412 else).
-    pub expects: Option<u64>,
+    /// Runs only if the log ends there (412 else).
+    pub expects: Option<Position>,
+    /// Of a rescope: where it is to live.
+    pub sites: Vec<SiteName>,
+    /// Of a delete: the replicants below it that it means to take along. Others park it where it meets them.
+    pub knows: Vec<ReplicantId>,
+}
+
+impl Operation {
+    /// One that writes nothing, may run once, has no end and no conditions.
+    pub fn new(id: OperationId, replicant: ReplicantId, kind: Kind, origin: SiteName) -> Operation {
+        Operation {
+            id,
+            replicant,
+            kind,
+            fields: Fields::new(),
+            rest: Vec::new(),
+            repeat: Repeat::Never,
+            digest: 0,
+            origin,
+            ttl_ms: None,
+            expects: None,
+            sites: Vec::new(),
+            knows: Vec::new(),
+        }
+    }
+}
+
+/// Who names a resource.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Naming {
+    /// Each site's service; clients see a meta-id of the same shape.
+    Minted,
+    /// The client: meta-id and every local id are the same. A service that has one by that name says
+    /// [`Refusal::Taken`].
+    Chosen(String),
+    /// The service of the leading site has had it all along, under this id, and is not called for it.
+    Adopted(String),
 }
 
 /// How soon the client wants to hear.
@@ -110,10 +148,35 @@ pub struct Submission {
     pub handover: Handover,
     /// Replicated, or queued.
     pub form: Form,
+    /// Who names it, if this creates it.
+    pub naming: Naming,
+    /// What it lies below, if this creates it.
+    pub parent: Option<ReplicantId>,
+    /// What is shown of the resource (kind, scope, guarantee), if this creates it; not looked into.
+    pub about: Vec<u8>,
     /// Drawn anew for every try of a client: a try that was answered 503 never runs, a later one may.
     pub attempt: u64,
     /// When to answer.
     pub mode: Mode,
+}
+
+impl Submission {
+    /// A replica by hand-over by hand, doubt not settled, answered within `wait_ms`.
+    pub fn new(op: Operation, sites: Vec<SiteName>, service: &str, wait_ms: u64) -> Submission {
+        Submission {
+            op,
+            sites,
+            service: service.to_string(),
+            doubt: DoubtBy::Nothing,
+            handover: Handover::ByHand,
+            form: Form::Replica,
+            naming: Naming::Minted,
+            parent: None,
+            about: Vec::new(),
+            attempt: 0,
+            mode: Mode::Wait(wait_ms),
+        }
+    }
 }
 
 /// Why a service said no.
@@ -125,6 +188,29 @@ pub enum Refusal {
     NoRoom,
     /// 408, 409, 423, 425.
     NotReady,
+    /// There is one by that name already; it is not overwritten.
+    Taken,
+    /// A delete met replicants below it that it did not know.
+    Children,
+}
+
+/// Why a call was not made.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Wait {
+    /// Its caller's credentials have lapsed, and nobody may renew them.
+    Credentials,
+    /// A replicant that it names has no local id here yet.
+    Dependency,
+}
+
+impl Wait {
+    /// As it stands in a stage and in a row, in place of what a service would have said.
+    pub fn status(self) -> u16 {
+        match self {
+            Wait::Credentials => 401,
+            Wait::Dependency => 424,
+        }
+    }
 }
 
 /// What came of one call to a service.
@@ -150,6 +236,8 @@ pub enum Outcome {
     },
     /// Provably not sent whole.
     NotSent,
+    /// Not sent at all, and not before something has changed. Tried again slowly, or when somebody says so.
+    Waits(Wait),
     /// A time-out, a reset or a 5xx after sending.
     Unknown,
     /// Of a probe.
@@ -191,6 +279,8 @@ pub enum Answer {
     UnknownReplicant,
     /// 409: what it touches was changed under another leader; parked.
     Conflict,
+    /// 409: the name that the client chose is taken.
+    IdTaken,
     /// 412: the log has moved on.
     PreconditionFailed,
     /// 422: another request with the same key.

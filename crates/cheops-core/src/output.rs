@@ -47,6 +47,8 @@ pub enum Call {
         local: String,
         /// Only while it still has these (it was found by match, not by proof).
         only_if: Option<Fields>,
+        /// Replicants below it that may go along; others are a [`Refusal::Children`](crate::operation::Refusal).
+        knows: Vec<ReplicantId>,
     },
     /// Look whether a create was done.
     Probe {

@@ -1,11 +1,12 @@
-//! Records: a version, a check sum, a payload. What cannot be read is named, and never a panic.
+//! What is on disk: tables, keys, and which record is of which kind and version.
 //!
-//! The bytes of every version that was ever written are kept in `tests/fixtures`. A new version is a new arm of
-//! [`decode`], which turns the old form into the present one.
+//! The bytes of every version that was ever written are kept in `tests/fixtures`. A new form of a record is a new
+//! version of it, which says how to get there from the one before.
 
-use serde::Serialize;
-use serde::de::DeserializeOwned;
-use thiserror::Error;
+use cheops_model::record::{First, Record};
+pub use cheops_model::record::{RecordFault, decode, encode};
+
+use crate::eventual::{AnswerRecord, Kept, OutboxRecord, ReplicantRecord, SiteRecord};
 
 /// Where a record lives.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -22,67 +23,26 @@ pub enum Table {
     Outbox,
 }
 
-/// The version written now.
-pub const VERSION: u8 = 1;
-
-const SUM_BYTES: usize = 8;
-
-/// Why bytes are not a record. Quarantine it and serve the rest.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
-pub enum RecordError {
-    /// Written by a later release.
-    #[error(
-        "the record has version {0}, this release knows {VERSION}: do not go back to an older release"
-    )]
-    UnknownVersion(u8),
-    /// Fewer bytes than any record has.
-    #[error("the record is cut off")]
-    Truncated,
-    /// The check sum does not fit.
-    #[error("the record is damaged")]
-    Damaged,
-    /// The check sum fits, the content does not.
-    #[error("the record does not hold what its table holds")]
-    Malformed,
+/// Records that have had one form so far.
+macro_rules! first_version {
+    ($($kind:literal: $type:ty),+) => {$(
+        impl Record for $type {
+            const KIND: [u8; 4] = *$kind;
+            const VERSION: u16 = 1;
+            type Previous = First;
+            fn migrate(first: First) -> Self {
+                match first {}
+            }
+        }
+    )+};
 }
 
-/// The bytes of a record.
-pub fn encode<T: Serialize>(value: &T) -> Vec<u8> {
-    let payload = postcard::to_stdvec(value).expect("records hold nothing that cannot be written");
-    let mut bytes = Vec::with_capacity(1 + SUM_BYTES + payload.len());
-    bytes.push(VERSION);
-    bytes.extend(sum(VERSION, &payload));
-    bytes.extend(payload);
-    bytes
-}
-
-/// Reads a record of whatever version.
-pub fn decode<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, RecordError> {
-    let (&version, rest) = bytes.split_first().ok_or(RecordError::Truncated)?;
-    if version != VERSION {
-        return Err(RecordError::UnknownVersion(version));
-    }
-    let (found, payload) = rest
-        .split_at_checked(SUM_BYTES)
-        .ok_or(RecordError::Truncated)?;
-    if found != sum(version, payload) {
-        return Err(RecordError::Damaged);
-    }
-    let (value, left) = postcard::take_from_bytes(payload).map_err(|_| RecordError::Malformed)?;
-    if left.is_empty() {
-        Ok(value)
-    } else {
-        Err(RecordError::Malformed)
-    }
-}
-
-fn sum(version: u8, payload: &[u8]) -> [u8; SUM_BYTES] {
-    let mut hasher = blake3::Hasher::new();
-    hasher.update(&[version]);
-    hasher.update(payload);
-    hasher.finalize().as_bytes()[..SUM_BYTES]
-        .try_into()
-        .expect("32 bytes hold 8")
+first_version! {
+    b"SITE": SiteRecord,
+    b"REPL": ReplicantRecord,
+    b"LOGE": Kept,
+    b"ANSW": AnswerRecord,
+    b"OUTB": OutboxRecord
 }
 
 pub(crate) fn key_of(id: u128) -> Vec<u8> {

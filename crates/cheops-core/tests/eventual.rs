@@ -224,10 +224,21 @@ fn what_a_deposed_leader_had_accepted_comes_back_unless_it_was_overwritten() {
 fn a_precondition_that_the_log_has_left_behind_is_412() {
     let mut bench = Bench::new(SITES);
     made(&mut bench);
-    let mut late = update(8, 7, &[("x", "1")], SITES);
-    late.op.expects = Some(9);
-    bench.submit("a", 2, late);
-    assert_eq!(bench.answer_to(2), Some(&Answer::PreconditionFailed));
+    let seen = bench.sites[&name("b")].position(ReplicantId(7));
+    assert_eq!(seen.as_ref().map(|position| position.index), Some(1));
+    let mut first = update(8, 7, &[("x", "1")], SITES);
+    first.op.expects = seen.clone();
+    bench.submit("a", 2, first);
+    let (call, _) = bench.call_at("a");
+    bench.outcome("a", call, applied(None));
+    assert!(matches!(
+        bench.answer_to(2),
+        Some(Answer::Service { status: 200, .. })
+    ));
+    let mut late = update(9, 7, &[("x", "2")], SITES);
+    late.op.expects = seen;
+    bench.submit("a", 3, late);
+    assert_eq!(bench.answer_to(3), Some(&Answer::PreconditionFailed));
 }
 
 #[test]

@@ -1,13 +1,14 @@
 //! What is told of sites, to operators (`/v1/sites`) and to whoever made a request.
 
-use std::time::{Duration, Instant, SystemTime};
+use std::time::{Instant, SystemTime};
 
+use cheops_core::membership::Reach;
 use cheops_model::{Labels, Mark, SiteName};
 use serde::{Deserialize, Serialize};
 use time::OffsetDateTime;
 use time::format_description::well_known::Rfc3339;
 
-use crate::mesh::SiteView;
+use crate::mesh::{Report, SiteView};
 use crate::picture::Picture;
 
 /// `GET /v1/sites`.
@@ -42,6 +43,28 @@ pub struct SiteItem {
     pub services: Vec<String>,
     /// The site above it, in a tree.
     pub parent: Option<SiteName>,
+    /// How our own path to it is: `direct`, `one-way`, `indirect`, `none`, `untried`.
+    #[serde(default)]
+    pub reach: String,
+    /// What an operator decided of it: `attached`, `detached`, `fenced`, `failed`.
+    #[serde(default)]
+    pub standing: String,
+    /// Whether it refuses mutations from elsewhere.
+    #[serde(default)]
+    pub held: bool,
+    /// How it was when it last told, if it is below this site.
+    #[serde(default)]
+    pub report: Option<ReportItem>,
+}
+
+/// How a site was.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct ReportItem {
+    /// How long ago.
+    pub age_ms: u64,
+    /// What it told.
+    #[serde(flatten)]
+    pub report: Report,
 }
 
 /// Every known site, as seen from here.
@@ -56,6 +79,7 @@ pub fn sites(picture: &Picture) -> Sites {
 fn site_item(name: &SiteName, view: &SiteView, picture: &Picture, now: Instant) -> SiteItem {
     let here = *name == picture.here;
     let said = view.announcement.as_deref();
+    let trip = picture.round_trip(&picture.here, name);
     let ago = |at: Instant| now.saturating_duration_since(at).as_millis() as u64;
     SiteItem {
         name: name.clone(),
@@ -64,27 +88,61 @@ fn site_item(name: &SiteName, view: &SiteView, picture: &Picture, now: Instant) 
             .to_owned(),
         since: rfc3339(view.since),
         last_heard_ms: view.last_heard.map(ago),
-        rtt_ms: if here {
-            Some(0.0)
-        } else {
-            view.rtt.as_ref().map(|rtt| milliseconds(rtt.value))
-        },
-        rtt_error_ms: view.rtt.as_ref().map(|rtt| milliseconds(rtt.error)),
-        behind: 0,
-        queued: 0,
+        rtt_ms: trip.map(|trip| thousandths(trip.ms)),
+        rtt_error_ms: trip
+            .filter(|_| !here)
+            .map(|trip| thousandths(trip.error_ms)),
+        behind: view.backlog.behind,
+        queued: view.backlog.queued,
         labels: said.map(|said| said.labels.clone()).unwrap_or_default(),
         services: said
             .map(|said| said.services.iter().map(|s| s.name.to_string()).collect())
             .unwrap_or_default(),
         parent: said.and_then(|said| said.parent.clone()),
+        reach: if view.linked {
+            Reach::Direct
+        } else {
+            view.reach
+        }
+        .word()
+        .to_owned(),
+        standing: view.standing.word().to_owned(),
+        held: said.is_some_and(|said| said.held),
+        report: view.report.as_ref().map(|held| ReportItem {
+            age_ms: ago(held.made),
+            report: held.report.clone(),
+        }),
     }
 }
 
-fn milliseconds(value: Duration) -> f64 {
-    (value.as_secs_f64() * 1e6).round() / 1e3
+/// Milliseconds to the microsecond.
+fn thousandths(ms: f64) -> f64 {
+    (ms * 1e3).round() / 1e3
 }
 
-pub(crate) fn rfc3339(time: SystemTime) -> Option<String> {
+/// `GET /v1/rtt`. Unknown is null.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct RoundTrip {
+    /// The round trip.
+    pub ms: Option<f64>,
+    /// How far off that may be.
+    pub error_ms: Option<f64>,
+    /// Measured from here; else estimated from where the sites lie.
+    pub measured: bool,
+}
+
+/// The round trip between any two sites.
+pub fn round_trip(picture: &Picture, from: &SiteName, to: &SiteName) -> RoundTrip {
+    let found = picture.round_trip(from, to);
+    RoundTrip {
+        ms: found.map(|found| thousandths(found.ms)),
+        error_ms: found.map(|found| thousandths(found.error_ms)),
+        measured: found.is_some_and(|found| found.measured),
+    }
+}
+
+/// A time as the contract writes it, in whole seconds.
+pub fn rfc3339(time: SystemTime) -> Option<String> {
     let whole = OffsetDateTime::from(time).replace_nanosecond(0).ok()?;
     whole.format(&Rfc3339).ok()
 }

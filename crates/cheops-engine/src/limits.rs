@@ -9,7 +9,7 @@ pub const CONTROL_BYTES_MAX: usize = 1 << 20;
 /// after its own name, so that together they still tell everything.
 pub const KNOWN_BYTES_MAX: usize = 512 << 10;
 
-/// Sites an agent knows: each costs a link. More are not learnt.
+/// Sites an agent knows. More are not learnt.
 pub const SITES_MAX: usize = 10_000;
 
 /// Services that one site may announce.
@@ -69,3 +69,49 @@ pub const REFRESH_INTERVAL: Duration = Duration::from_secs(1);
 /// How long two agents of one site name are seen together before it is said: a restart looks the
 /// same for a moment.
 pub const RIVAL_PATIENCE: Duration = Duration::from_secs(3);
+
+/// Notices kept for listeners that come back. Older ones are gone: they ask for the state itself.
+pub const NOTICES_KEPT: usize = 1024;
+
+/// Notices waiting for one listener. Beyond, it loses the oldest and is told how many.
+pub const NOTICES_WAITING_MAX: usize = 256;
+
+/// Links beside the tree that one site may declare.
+pub const DECLARED_LINKS_MAX: usize = 64;
+
+/// Up to so many known sites, an agent keeps a link to every one. Above, links go to those in use,
+/// and datagrams watch the rest.
+pub const LINKS_ALL_MAX: usize = 32;
+
+/// How long a link is kept after the last request to its site.
+pub const LINK_USED: Duration = Duration::from_secs(300);
+
+/// How long a link is kept that was made to find out about a site.
+pub const LINK_ERRAND: Duration = Duration::from_secs(30);
+
+/// Links made at a time to find out about sites.
+pub const LINK_ERRANDS_MAX: usize = 16;
+
+/// The longest datagram: one piece on any path.
+pub const DATAGRAM_BYTES_MAX: usize = 1400;
+
+/// Datagrams waiting to be sent. Beyond, they are lost, as on any path.
+pub const LETTERS_MAX: usize = 512;
+
+/// Datagrams waiting for one link, where they do not get through by themselves.
+pub const LINK_DATAGRAMS_MAX: usize = 32;
+
+/// Names of hosts whose addresses are remembered. Beyond, all are looked up anew.
+pub const NAMES_KEPT: usize = 1024;
+
+/// A clock that goes by more than this differently from the time that passed was set.
+pub const CLOCK_JUMP: Duration = Duration::from_secs(30);
+
+/// How often a site tells its parent how it is.
+pub const REPORT_INTERVAL: Duration = Duration::from_secs(5);
+
+/// Services told of in one report. Further ones, by name, are left out.
+pub const REPORT_SERVICES_MAX: usize = 64;
+
+/// Reports that one site holds and passes up. Of more sites below it, the first by name.
+pub const REPORTS_MAX: usize = 1000;

@@ -4,8 +4,9 @@ use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::Duration;
 
+use cheops_core::membership::{Against, Coordinate, StandingWord};
 use cheops_model::{Guarantee, Labels, Mark, ServiceName, SiteName};
-use cheops_scope::World;
+use cheops_scope::{RoundTrips, SiteIndex, World};
 use tokio::sync::watch;
 
 use crate::mesh::{Announcement, SiteView, View};
@@ -36,12 +37,41 @@ pub struct LocalService {
 }
 
 impl Picture {
-    /// What is known of a site's state.
+    /// What is known of a site's state, for requests: one that is synchronizing is connected.
     pub fn mark(&self, site: &SiteName) -> Mark {
-        self.view
-            .sites
-            .get(site)
-            .map_or(Mark::Unknown, |known| known.mark)
+        let mark = self.view.sites.get(site).map(|known| known.mark);
+        match mark.unwrap_or(Mark::Unknown) {
+            Mark::Synchronizing => Mark::Connected,
+            mark => mark,
+        }
+    }
+
+    /// Whether this site may address another; else why not.
+    pub fn allows(&self, from: &SiteName, to: &SiteName) -> Result<(), Against> {
+        self.view.tree.allows(from, to)
+    }
+
+    /// The site to send a request for `site` to: itself if our own path works or nothing better is
+    /// known, else the one on the way down that is nearest to it and linked.
+    pub fn next_hop(&self, site: &SiteName) -> SiteName {
+        let linked = |site: &SiteName| self.view.sites.get(site).is_some_and(|known| known.linked);
+        if linked(site) {
+            return site.clone();
+        }
+        let between = self.view.tree.between(&self.here, site);
+        let hop = between.into_iter().find(|hop| linked(hop));
+        hop.unwrap_or(site).clone()
+    }
+
+    /// The round trip between any two sites: measured, or estimated from where they lie.
+    pub fn round_trip(&self, from: &SiteName, to: &SiteName) -> Option<Distance> {
+        distance(&self.view, from, to)
+    }
+
+    /// What an operator decided of a site that keeps it out of the mesh.
+    pub fn out(&self, site: &SiteName) -> Option<StandingWord> {
+        let standing = self.view.sites.get(site)?.standing;
+        standing.is_out().then_some(standing)
     }
 
     /// Whether another site announces that service.
@@ -51,7 +81,10 @@ impl Picture {
 
     /// Whether a request for the service may be tried there.
     pub fn usable(&self, site: &SiteName, service: &ServiceName) -> bool {
-        *site == self.here || (self.mark(site) == Mark::Connected && self.runs(site, service))
+        *site == self.here
+            || (self.mark(site) == Mark::Connected
+                && self.runs(site, service)
+                && self.allows(&self.here, site).is_ok())
     }
 
     /// Whether that site is known to run the service, or nothing is known of it yet.
@@ -152,15 +185,90 @@ fn world(view: &View, local: &[LocalService]) -> World {
     for (name, site) in &view.sites {
         let said = site.announcement.as_deref();
         let labels = said.map_or_else(Labels::default, |said| said.labels.clone());
-        world.site_with(name.clone(), labels, site.mark == Mark::Connected);
+        let near = matches!(site.mark, Mark::Connected | Mark::Synchronizing);
+        world.site_with(name.clone(), labels, near);
         for service in said.into_iter().flat_map(|said| &said.services) {
             world.service(service.name.clone(), service.aliases.iter().cloned());
         }
-        if let Some(value) = round_trip(site) {
-            world.round_trip(view.here.clone(), name.clone(), value);
+    }
+    world.build_with(|world| Box::new(Distances::new(view, world)))
+}
+
+/// Round trips for plans: measured from here, else from where sites lie.
+struct Distances {
+    here: usize,
+    /// In the order of the world's sites.
+    sites: Vec<(Option<Duration>, Option<Coordinate>)>,
+}
+
+impl Distances {
+    fn new(view: &View, world: &World) -> Distances {
+        let site = |index| {
+            let seen = view.sites.get(world.site_name(index));
+            let trip = seen.and_then(round_trip);
+            (trip, seen.and_then(|seen| seen.place))
+        };
+        Distances {
+            here: world.here().place(),
+            sites: world.sites().map(site).collect(),
         }
     }
-    world.build()
+}
+
+impl RoundTrips for Distances {
+    fn between(&self, a: SiteIndex, b: SiteIndex) -> Option<Duration> {
+        let (a, b) = (a.place(), b.place());
+        let measured = match (a == self.here, b == self.here) {
+            (true, _) => self.sites[b].0,
+            (_, true) => self.sites[a].0,
+            (false, false) => None,
+        };
+        let estimated = || {
+            let (a, b) = (self.sites[a].1.as_ref()?, self.sites[b].1.as_ref()?);
+            Some(Duration::from_secs_f64(a.estimate(b).ms / 1000.0))
+        };
+        measured.or_else(estimated)
+    }
+}
+
+/// How far two sites are apart.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Distance {
+    /// The round trip.
+    pub ms: f64,
+    /// How far off that may be.
+    pub error_ms: f64,
+    /// Measured from here; else estimated from where the sites lie.
+    pub measured: bool,
+}
+
+fn distance(view: &View, from: &SiteName, to: &SiteName) -> Option<Distance> {
+    let (a, b) = (view.sites.get(from)?, view.sites.get(to)?);
+    if from == to {
+        return Some(Distance {
+            ms: 0.0,
+            error_ms: 0.0,
+            measured: true,
+        });
+    }
+    let measured = match (*from == view.here, *to == view.here) {
+        (true, _) => b.rtt,
+        (_, true) => a.rtt,
+        (false, false) => None,
+    };
+    if let Some(trip) = measured {
+        return Some(Distance {
+            ms: trip.value.as_secs_f64() * 1000.0,
+            error_ms: trip.error.as_secs_f64() * 1000.0,
+            measured: true,
+        });
+    }
+    let estimate = a.place?.estimate(&b.place?);
+    Some(Distance {
+        ms: estimate.ms,
+        error_ms: estimate.error_ms,
+        measured: false,
+    })
 }
 
 fn runs(view: &View) -> HashSet<(SiteName, ServiceName)> {
@@ -187,11 +295,13 @@ fn round_trip(site: &SiteView) -> Option<Duration> {
 
 /// Whether a round trip differs from the one plans were made with by more than its noise.
 fn moved(world: &World, view: &View) -> bool {
-    view.sites.iter().any(|(name, site)| {
+    view.sites.keys().any(|name| {
         let before = world
             .site(name.as_str())
             .and_then(|i| world.round_trip(world.here(), i));
-        match (before, round_trip(site)) {
+        let now = distance(view, &view.here, name);
+        let now = now.map(|now| Duration::from_secs_f64(now.ms / 1000.0));
+        match (before, now) {
             (Some(before), Some(now)) => {
                 before.abs_diff(now) > (before / 5).max(Duration::from_millis(1))
             }

@@ -9,6 +9,7 @@ mod labels;
 mod mark;
 mod name;
 pub mod profile;
+pub mod record;
 
 pub use guarantee::{Failover, Guarantee, OnConflict, StrongRead};
 pub use labels::Labels;

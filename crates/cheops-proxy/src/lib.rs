@@ -29,6 +29,7 @@ pub mod limits;
 mod listen;
 mod mesh;
 mod metrics;
+mod onward;
 mod own;
 mod peer;
 mod problem;

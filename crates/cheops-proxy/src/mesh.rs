@@ -15,6 +15,7 @@ use crate::guard::Asker;
 use crate::headers;
 use crate::here::{self, Call};
 use crate::limits;
+use crate::onward;
 use crate::own;
 use crate::problem::Problem;
 use crate::pulse::{Patience, Pulse};
@@ -56,7 +57,13 @@ async fn answer(
         let detail = format!("{peer} sent a request without a valid envelope");
         return Err(Problem::ForbiddenByPolicy(detail));
     };
-    check(worker, &envelope)?;
+    check_way(worker, &envelope)?;
+    let picture = worker.picture();
+    onward::check(&picture, peer, &envelope)?;
+    if envelope.target != worker.here {
+        return onward::carry(worker, envelope, head, body, started).await;
+    }
+    onward::check_hold(&picture, &head)?;
     if head.uri.path().starts_with(own::ROOT) {
         return own::for_agent(worker, &envelope.service, &head, body).await;
     }
@@ -111,8 +118,8 @@ async fn answer(
     replicate::here(&journey, call).await
 }
 
-/// That the request is for this site, and goes in no circle.
-fn check(worker: &Worker, envelope: &Envelope) -> Result<(), Problem> {
+/// That the request does not go round in circles.
+fn check_way(worker: &Worker, envelope: &Envelope) -> Result<(), Problem> {
     if envelope.visited.contains(&worker.here) {
         return Err(Problem::Loop(format!("{} was visited before", worker.here)));
     }
@@ -122,10 +129,6 @@ fn check(worker: &Worker, envelope: &Envelope) -> Result<(), Problem> {
             limits::HOPS_MAX
         );
         return Err(Problem::Loop(detail));
-    }
-    if envelope.target != worker.here {
-        let detail = format!("{} carries no requests to {}", worker.here, envelope.target);
-        return Err(Problem::ForbiddenByPolicy(detail));
     }
     Ok(())
 }

@@ -81,6 +81,17 @@ impl Metrics {
         services.unwrap_or_else(PoisonError::into_inner).clone()
     }
 
+    /// Answers to clients so far, and of them those with 5xx.
+    pub fn answered(&self) -> (u64, u64) {
+        let (mut all, mut failed) = (0, 0);
+        for (_, threads) in &self.services() {
+            let of = |class: usize| sum(threads, |counters| &counters.answers[class]);
+            all += (1..=5).map(of).sum::<u64>();
+            failed += of(5);
+        }
+        (all, failed)
+    }
+
     /// Prometheus text.
     pub fn render(&self) -> String {
         let (mut out, services) = (String::new(), self.services());

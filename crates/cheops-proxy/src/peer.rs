@@ -96,7 +96,8 @@ pub(crate) async fn send(
     let mints = homes.filter(|homes| homes.mints(&call.head));
     let (request, feed) = forwarded(journey, site, call);
     journey.service.counters.forwarded();
-    let sent = worker.peers.send(site, request);
+    let hop = worker.picture().next_hop(site);
+    let sent = worker.peers.send(&hop, request);
     let outcome = worker.sweep.within(&journey.patience, sent).await;
     if let (Some(pass), Some(Err(_)) | None) = (&pass, &outcome) {
         pass.failed(Instant::now());
@@ -150,7 +151,8 @@ pub(crate) async fn question(
     *request.uri_mut() = mesh_uri(Some(path.parse().ok()?));
     let envelope = question::envelope(&worker.here, site, service).to_header();
     request.headers_mut().insert(headers::ENVELOPE, envelope);
-    worker.peers.send(site, request).await.ok()
+    let hop = worker.picture().next_hop(site);
+    worker.peers.send(&hop, request).await.ok()
 }
 
 /// Whether the other site's service answered, or its agent had to.
@@ -181,6 +183,9 @@ fn reachable(
     site: &SiteName,
     service: &cheops_model::ServiceName,
 ) -> Result<(), Problem> {
+    picture
+        .allows(&picture.here, site)
+        .map_err(|against| Problem::ForbiddenByTopology(against.to_string()))?;
     if picture.mark(site) != Mark::Connected {
         return Err(Problem::SiteUnreachable(site.clone()));
     }
@@ -281,7 +286,8 @@ impl Peers {
         });
     }
 
-    async fn send(
+    /// Sends a request to a site's agent, on the connection to it.
+    pub(crate) async fn send(
         &self,
         site: &SiteName,
         mut request: Request<Body>,

@@ -33,6 +33,8 @@ pub(crate) enum Problem {
     ScopeAmbiguous(String),
     /// This site does not allow it.
     ForbiddenByPolicy(String),
+    /// Sites are in a tree, and it goes another way than down.
+    ForbiddenByTopology(String),
     /// A plan that this version does not carry out.
     NotImplemented(String),
     /// An id of this mesh that this site has no record of.
@@ -49,6 +51,8 @@ pub(crate) enum Problem {
     OperationUnknown { operation: String },
     /// Somebody else has changed what it changes, or decided otherwise.
     Conflict(String),
+    /// The id that the client chose is in use.
+    IdTaken,
     /// A change under `a & b` to what is no replicant.
     NoReplicant,
     /// The sites run different versions of the service.
@@ -129,7 +133,9 @@ impl Problem {
             Problem::OutcomeUnknown { .. } => StatusCode::GATEWAY_TIMEOUT,
             Problem::Loop(_) => StatusCode::LOOP_DETECTED,
             Problem::ScopeAmbiguous(_) => StatusCode::CONFLICT,
-            Problem::ForbiddenByPolicy(_) => StatusCode::FORBIDDEN,
+            Problem::ForbiddenByPolicy(_) | Problem::ForbiddenByTopology(_) => {
+                StatusCode::FORBIDDEN
+            }
             Problem::NotImplemented(_) => StatusCode::NOT_IMPLEMENTED,
             Problem::NotFound(_) | Problem::UnknownReplicant { .. } | Problem::Gone { .. } => {
                 StatusCode::NOT_FOUND
@@ -138,9 +144,10 @@ impl Problem {
                 StatusCode::SERVICE_UNAVAILABLE
             }
             Problem::OperationUnknown { .. } => StatusCode::GATEWAY_TIMEOUT,
-            Problem::Conflict(_) | Problem::NoReplicant | Problem::VersionMismatch(_) => {
-                StatusCode::CONFLICT
-            }
+            Problem::Conflict(_)
+            | Problem::IdTaken
+            | Problem::NoReplicant
+            | Problem::VersionMismatch(_) => StatusCode::CONFLICT,
             Problem::NoRoom => StatusCode::INSUFFICIENT_STORAGE,
             Problem::PreconditionFailed => StatusCode::PRECONDITION_FAILED,
             Problem::KeyReused => StatusCode::UNPROCESSABLE_ENTITY,
@@ -160,6 +167,7 @@ impl Problem {
             Problem::Loop(_) => "loop",
             Problem::ScopeAmbiguous(_) => "scope-ambiguous",
             Problem::ForbiddenByPolicy(_) => "forbidden-by-policy",
+            Problem::ForbiddenByTopology(_) => "forbidden-by-topology",
             Problem::NotImplemented(_) => "not-implemented",
             Problem::UnknownReplicant { .. } | Problem::Gone { .. } => "unknown-replicant",
             Problem::ReplicaPending { .. } => "replica-pending",
@@ -167,6 +175,7 @@ impl Problem {
             Problem::NotNow(_) => "no-usable-site",
             Problem::OperationUnknown { .. } => "outcome-unknown",
             Problem::Conflict(_) | Problem::NoReplicant => "conflict",
+            Problem::IdTaken => "id-taken",
             Problem::VersionMismatch(_) => "version-mismatch",
             Problem::NoRoom | Problem::BodyTooLarge { .. } => "no-room",
             Problem::PreconditionFailed => "precondition-failed",
@@ -198,6 +207,7 @@ impl Problem {
             Problem::Loop(_) => "the request goes round in circles",
             Problem::ScopeAmbiguous(_) => "two scopes share one correlation value",
             Problem::ForbiddenByPolicy(_) => "this site does not allow it",
+            Problem::ForbiddenByTopology(_) => "operations go down the tree of sites",
             Problem::NotImplemented(_) => "not built yet",
             Problem::UnknownReplicant { .. } => "this site has no record of it",
             Problem::Gone { .. } => "it was deleted",
@@ -206,6 +216,7 @@ impl Problem {
             Problem::NotNow(_) => "not now; nothing happened",
             Problem::OperationUnknown { .. } => "no answer in time; it may still happen",
             Problem::Conflict(_) => "in conflict with another change",
+            Problem::IdTaken => "the id is taken",
             Problem::NoReplicant => "it names no replicated resource",
             Problem::VersionMismatch(_) => "the sites run different versions",
             Problem::NoRoom => "no room on disk; nothing happened",
@@ -244,6 +255,7 @@ impl Problem {
             Problem::Loop(detail)
             | Problem::ScopeAmbiguous(detail)
             | Problem::ForbiddenByPolicy(detail)
+            | Problem::ForbiddenByTopology(detail)
             | Problem::BadRequest(detail)
             | Problem::NotFound(detail)
             | Problem::NotImplemented(detail) => detail.clone(),
@@ -270,6 +282,7 @@ impl Problem {
             Problem::NoReplicant => {
                 "make it with `a & b`, or take it in with `cheops resource adopt`".to_owned()
             }
+            Problem::IdTaken => "what has it is not overwritten; choose another id".to_owned(),
             Problem::NoRoom => "make room on this site's disk".to_owned(),
             Problem::PreconditionFailed => "read it again".to_owned(),
             Problem::KeyReused => "a key stands for one request; use another".to_owned(),
@@ -316,12 +329,14 @@ impl Problem {
             | Problem::Loop(_)
             | Problem::ScopeAmbiguous(_)
             | Problem::ForbiddenByPolicy(_)
+            | Problem::ForbiddenByTopology(_)
             | Problem::NotImplemented(_)
             | Problem::UnknownReplicant { .. }
             | Problem::Gone { .. }
             | Problem::NotNow(_)
             | Problem::OperationUnknown { .. }
             | Problem::Conflict(_)
+            | Problem::IdTaken
             | Problem::NoReplicant
             | Problem::VersionMismatch(_)
             | Problem::NoRoom

@@ -29,7 +29,11 @@ pub fn ask_site(dialer: Dialer, pictures: watch::Receiver<Arc<Picture>>) -> AskS
             if picture.mark(&question.site) != Mark::Connected {
                 return Err(format!("{} cannot be reached", question.site));
             }
-            let asked = timeout(QUESTION_TIME_MAX, ask(&dialer, &picture.here, question));
+            let hop = picture.next_hop(&question.site);
+            let asked = timeout(
+                QUESTION_TIME_MAX,
+                ask(&dialer, &picture.here, &hop, question),
+            );
             asked
                 .await
                 .unwrap_or_else(|_| Err(format!("no answer within {QUESTION_TIME_MAX:?}")))
@@ -37,9 +41,14 @@ pub fn ask_site(dialer: Dialer, pictures: watch::Receiver<Arc<Picture>>) -> AskS
     })
 }
 
-async fn ask(dialer: &Dialer, here: &SiteName, question: Question) -> Result<SiteAnswer, String> {
+async fn ask(
+    dialer: &Dialer,
+    here: &SiteName,
+    hop: &SiteName,
+    question: Question,
+) -> Result<SiteAnswer, String> {
     let request = request(here, &question).ok_or("it cannot be asked")?;
-    let stream = dialer.dial_requests(&question.site).await;
+    let stream = dialer.dial_requests(hop).await;
     let stream = TokioIo::new(stream.map_err(|error| error.to_string())?);
     let broken = |error: hyper::Error| error.to_string();
     let handshake = http2::handshake(TokioExecutor::new(), stream);

@@ -111,6 +111,7 @@ impl Route {
                     Route::Replicate(Spread {
                         sites,
                         guarantee: guarantee.clone(),
+                        parent: None,
                     })
                 };
                 sites.map_or_else(|| Route::NotYet(plan.to_string()), spread)

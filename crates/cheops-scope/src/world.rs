@@ -10,6 +10,13 @@ use foldhash::quality::RandomState;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct SiteIndex(pub(crate) u32);
 
+impl SiteIndex {
+    /// Its place in name order.
+    pub fn place(self) -> usize {
+        self.0 as usize
+    }
+}
+
 /// A service of a [`World`], by its place in name order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct ServiceIndex(pub(crate) u32);

@@ -51,6 +51,9 @@ impl World {
         if submission.form == Form::Queue {
             hosts.insert(host);
         }
+        if submission.op.kind == Kind::Rescope {
+            self.history.widen(submission.op.replicant, &hosts);
+        }
         let request = Request {
             submission: submission.clone(),
             tries: Vec::new(),
@@ -81,8 +84,8 @@ impl World {
             let (name, op) = (&world.hosts[host].name, &submission.op);
             let sites: Vec<&str> = submission.sites.iter().map(SiteName::as_str).collect();
             format!(
-                "client at {name}: {:?} {:?} on {:?} {:?} try {number} at {sites:?}",
-                op.kind, op.id, op.replicant, op.fields
+                "client at {name}: {:?} {:?} on {:?} {:?} to {:?} try {number} at {sites:?}",
+                op.kind, op.id, op.replicant, op.fields, op.sites
             )
         });
         self.ask(host, op, number, submission);
@@ -198,21 +201,32 @@ impl World {
             Repeat::Never,
             None,
         );
-        let (attempt, mode) = (0, self.draw_mode());
+        let mode = self.draw_mode();
         Submission {
-            op,
-            sites,
-            service: "thing".into(),
             doubt,
             handover,
-            form: Form::Replica,
-            attempt,
             mode,
+            ..Submission::new(op, sites, "thing", 0)
         }
     }
 
     fn draw_change(&mut self, of: ReplicantId) -> Submission {
-        let made = self.history.requests[&OperationId(of.0)].submission.clone();
+        let mut made = self.history.requests[&OperationId(of.0)].submission.clone();
+        for earlier in self.history.about(of) {
+            let new = |site: &&SiteName| !made.sites.contains(site);
+            let new: Vec<SiteName> = earlier
+                .submission
+                .op
+                .sites
+                .iter()
+                .filter(new)
+                .cloned()
+                .collect();
+            made.sites.extend(new);
+        }
+        if self.rng.chance(self.settings.rescope) {
+            return self.draw_rescope(of, made);
+        }
         let kind = [
             Kind::Update,
             Kind::Update,
@@ -238,6 +252,26 @@ impl World {
         Submission { op, mode, ..made }
     }
 
+    fn draw_rescope(&mut self, of: ReplicantId, made: Submission) -> Submission {
+        let id = self.rng.wide();
+        let mut op = self.operation(id, of, Kind::Rescope, Fields::new(), Repeat::Safe, None);
+        op.sites = self.draw_sites();
+        let mut sites = made.sites.clone();
+        sites.extend(
+            op.sites
+                .iter()
+                .filter(|site| !made.sites.contains(site))
+                .cloned(),
+        );
+        let mode = self.draw_mode();
+        Submission {
+            op,
+            sites,
+            mode,
+            ..made
+        }
+    }
+
     fn draw_queue(&mut self) -> Submission {
         let mut made = self.draw_create();
         made.op.kind = [Kind::Create, Kind::Action, Kind::Update][self.rng.below(3)];
@@ -260,18 +294,12 @@ impl World {
         ttl_ms: Option<u64>,
     ) -> Operation {
         let origin = self.hosts[0].name.clone();
-        let (id, digest) = (OperationId(id), self.rng.draw());
         Operation {
-            id,
-            replicant,
-            kind,
             fields,
-            rest: Vec::new(),
             repeat,
-            digest,
-            origin,
+            digest: self.rng.draw(),
             ttl_ms,
-            expects: None,
+            ..Operation::new(OperationId(id), replicant, kind, origin)
         }
     }
 

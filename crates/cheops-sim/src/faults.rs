@@ -86,7 +86,7 @@ impl World {
         let chains = chains
             .map(|((_, id), chain)| (*id, chain.clone()))
             .collect();
-        let disk = self.hosts[host].disk.clone();
+        let disk = self.hosts[host].disk.back_up();
         self.hosts[host].backup = Some(Backup {
             at_ms: self.now_ms,
             disk,
@@ -120,7 +120,7 @@ impl World {
         });
         self.note_lost();
         let one = &mut self.hosts[host];
-        one.disk = backup.disk;
+        one.disk.put_back(&backup.disk);
         one.incarnation += 1;
     }
 

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use cheops_core::eventual::{Body, Kept, Stage};
+use cheops_core::eventual::{Body, Kept, Runs, Stage};
 use cheops_core::record::decode;
 use cheops_core::{Answer, Change, Epoch, OperationId, ReplicantId, Submission, Table};
 
@@ -77,6 +77,8 @@ pub struct History {
     pub expired: BTreeMap<(usize, OperationId), u64>,
     /// Operations that lost a position: where the logs parted, and the epoch of that position.
     pub cut: BTreeMap<OperationId, (u64, Epoch)>,
+    /// What a site had to bring to another leader.
+    pub offered: BTreeSet<OperationId>,
     /// Requests on a disk that has nothing to do with them.
     pub strays: BTreeSet<(usize, OperationId)>,
     /// What was shown as in doubt somewhere.
@@ -96,22 +98,24 @@ pub struct History {
 }
 
 impl History {
-    /// Sees a batch on its way to a disk. `base` tells what was folded.
+    /// Sees a batch on its way to a disk. `runs` tells what the log is then.
     pub fn see(
         &mut self,
         now_ms: u64,
         host: usize,
         changes: &[Change],
-        base: impl Fn(ReplicantId) -> Option<u64>,
+        runs: impl Fn(ReplicantId) -> Option<Runs>,
     ) {
-        self.note_cut(host, changes, &base);
+        self.note_cut(host, changes, &runs);
         self.note_strays(host, changes);
         for change in changes.iter().filter(|change| change.table == Table::Log) {
             let (id, index) = split(&change.key);
             let Some(value) = &change.value else {
                 // Folded entries stay in the history; what lost its position does not.
-                if base(id).is_some_and(|base| index > base) {
-                    self.chains.entry((host, id)).or_default().remove(&index);
+                let chain = self.chains.entry((host, id)).or_default();
+                let epoch = chain.get(&index).map(|(epoch, _)| epoch);
+                if runs(id).is_some_and(|runs| runs.epoch_at(index) != epoch) {
+                    chain.remove(&index);
                 }
                 continue;
             };
@@ -134,31 +138,23 @@ impl History {
         &mut self,
         host: usize,
         changes: &[Change],
-        base: &impl Fn(ReplicantId) -> Option<u64>,
+        runs: &impl Fn(ReplicantId) -> Option<Runs>,
     ) {
         let removed = |change: &&Change| change.table == Table::Log && change.value.is_none();
-        let cut: Vec<(ReplicantId, u64)> = changes
-            .iter()
-            .filter(removed)
-            .map(|change| split(&change.key))
-            .collect();
-        for (id, index) in &cut {
-            if base(*id).is_none_or(|base| *index <= base) {
+        let mut forks: BTreeMap<ReplicantId, u64> = BTreeMap::new();
+        for change in changes.iter().filter(removed) {
+            let (id, index) = split(&change.key);
+            let entry = self.chains.get(&(host, id)).and_then(|c| c.get(&index));
+            let (Some((epoch, body)), Some(runs)) = (entry, runs(id)) else {
+                continue;
+            };
+            if runs.epoch_at(index) == Some(epoch) {
                 continue;
             }
-            let first = cut
-                .iter()
-                .filter(|(other, at)| other == id && base(*id) < Some(*at));
-            let fork = first.map(|(_, at)| *at).min().unwrap_or(*index) - 1;
-            if let Some((epoch, body)) = self
-                .chains
-                .get(&(host, *id))
-                .and_then(|chain| chain.get(index))
-            {
-                self.cut
-                    .entry(body.operation())
-                    .or_insert_with(|| (fork, epoch.clone()));
-            }
+            let fork = *forks.entry(id).or_insert(index - 1);
+            self.cut
+                .entry(body.operation())
+                .or_insert_with(|| (fork, epoch.clone()));
         }
     }
 
@@ -170,6 +166,7 @@ impl History {
         {
             let id = change.key[..16].try_into().map(u128::from_be_bytes);
             let op = OperationId(id.expect("a key of the outbox has 16 bytes"));
+            self.offered.insert(op);
             if self
                 .requests
                 .get(&op)
@@ -177,6 +174,14 @@ impl History {
             {
                 self.strays.insert((host, op));
             }
+        }
+    }
+
+    /// Somebody wants a resource at these hosts too.
+    pub fn widen(&mut self, id: ReplicantId, hosts: &BTreeSet<usize>) {
+        let about = |request: &&mut Request| request.submission.op.replicant == id;
+        for request in self.requests.values_mut().filter(about) {
+            request.hosts.extend(hosts);
         }
     }
 

@@ -165,7 +165,7 @@ impl Service {
                 self.record(now_ms, replicant, None, local, Deed::Settled);
                 ok(200)
             }
-            Call::Delete { local, only_if } => {
+            Call::Delete { local, only_if, .. } => {
                 let Some(thing) = self.things.get(local) else {
                     return ok(404);
                 };

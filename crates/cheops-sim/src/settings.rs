@@ -31,6 +31,8 @@ pub struct Settings {
     pub auto: u64,
     /// Chance per fault that somebody is told to lead.
     pub promote: u64,
+    /// Chance that a change is one of where the resource lives.
+    pub rescope: u64,
     /// How long a call may take, each way.
     pub slow_ms: u64,
     /// How long a client may wait at least.
@@ -60,6 +62,7 @@ impl Settings {
             picky: rng.chance(150_000),
             auto: [0, 0, 300_000][rng.below(3)],
             promote: [0, 50_000, 200_000][rng.below(3)],
+            rescope: [0, 0, 100_000][rng.below(3)],
             slow_ms: [60, 450, 1_000][rng.below(3)],
             hasty_ms: [500, 500, 80][rng.below(3)],
             hot: [0, 300_000, 800_000][rng.below(3)],

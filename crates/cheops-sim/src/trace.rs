@@ -88,7 +88,7 @@ pub fn call(call: &Call) -> String {
             fields,
             unset,
         } => format!("settle {local} {fields:?} without {unset:?}"),
-        Call::Delete { local, only_if } => format!("delete {local} if {only_if:?}"),
+        Call::Delete { local, only_if, .. } => format!("delete {local} if {only_if:?}"),
         Call::Probe { how, op, .. } => format!("probe {:?} by {how:?}", op.id),
     }
 }

@@ -8,6 +8,7 @@ use cheops_core::{
     ReplicantId, Site, Submission,
 };
 use cheops_model::SiteName;
+use cheops_store::memory::Snapshot;
 
 use crate::disk::Disk;
 use crate::history::{Chain, History};
@@ -48,7 +49,7 @@ pub struct Backup {
     /// When.
     pub at_ms: u64,
     /// What.
-    pub disk: Disk,
+    pub disk: Snapshot,
     /// What the history knew of it.
     pub chains: BTreeMap<ReplicantId, Chain>,
 }
@@ -192,7 +193,7 @@ impl World {
         Host {
             name: name_of(index + 1),
             core: None,
-            disk: Disk::default(),
+            disk: Disk::new(self.rng.draw()),
             service,
             run: 0,
             incarnation: 1,
@@ -340,6 +341,7 @@ impl World {
             retain_entries: self.settings.retain,
         };
         let mut out = Output::new();
+        one.disk.open();
         let found = one.disk.read();
         let (name, incarnation) = (one.name.clone(), one.incarnation);
         let birth = Birth {
@@ -383,7 +385,14 @@ impl World {
         let crash = self.hostile && self.rng.chance(self.settings.crash);
         let point = if crash { self.rng.below(4) } else { 3 };
         if crash && point == 0 {
-            // Before the write: what was decided never was.
+            // In the write: what was decided never was.
+            let bytes = self.rng.below(2_000);
+            let disk = &self.hosts[host].disk;
+            let torn = out.commit(|batch| {
+                disk.tear(batch, bytes);
+                Err::<(), ()>(())
+            });
+            drop(torn);
             return self.crash(host);
         }
         let mut changes = Vec::new();
@@ -394,7 +403,7 @@ impl World {
         let effects = effects.unwrap_or_else(|never| match never {});
         let core = self.hosts[host].core.as_ref().expect("it has just spoken");
         self.history.see(self.now_ms, host, &changes, |id| {
-            core.replicant(id).map(|view| view.base)
+            core.replicant(id).map(|view| view.runs)
         });
         self.hosts[host].disk.commit(changes);
         let count = effects.len();
@@ -417,6 +426,7 @@ impl World {
         self.counts.faults += 1;
         self.history.disturbed.insert(host);
         self.hosts[host].core = None;
+        self.hosts[host].disk.crash();
         self.hosts[host].run += 1;
         let at_ms = self.now_ms + self.rng.between(10, 4_000);
         self.at(at_ms, Happening::Start { host });

@@ -46,13 +46,13 @@ mod key;
 pub mod limits;
 pub mod memory;
 mod paging;
-pub mod record;
 mod seal;
 pub mod sqlite;
 mod store;
 mod table;
 
 pub use batch::{Batch, Write};
+pub use cheops_model::record;
 pub use error::{Bound, StoreError, TooLarge};
 pub use incarnation::{Incarnation, Opening};
 pub use key::{Key, KeyRange, Value};

@@ -55,9 +55,84 @@ pub(crate) enum Command {
     Conflict(replicas::ConflictCommand),
     /// Wait for sites or resources: exit 0 when it is so, 1 if not in time
     Wait(replicas::WaitArgs),
+    /// List, show and operate sites
+    #[command(subcommand)]
+    Site(SiteCommand),
+    /// The round trip between any two sites, with its error
+    Rtt {
+        /// From this site
+        from: SiteName,
+        /// To this one
+        to: SiteName,
+        #[command(flatten)]
+        admin: AdminArgs,
+        #[command(flatten)]
+        format: FormatArgs,
+    },
     /// Check, format or explain a scope, before any agent runs
     #[command(subcommand)]
     Scope(ScopeCommand),
+}
+
+#[derive(Subcommand)]
+pub(crate) enum SiteCommand {
+    /// List every site
+    Ls {
+        /// As a tree of parents
+        #[arg(long)]
+        tree: bool,
+        #[command(flatten)]
+        ask: AskArgs,
+    },
+    /// Show one site, and how it was when it last told
+    Show(SiteArgs),
+    /// Refuse mutations from other sites, at this agent's own site
+    Hold(SiteArgs),
+    /// Take them again
+    Release(SiteArgs),
+    /// Take a site out on purpose; what waits for it is kept
+    Detach(SiteArgs),
+    /// Bring a site back that was detached, fenced or removed
+    Attach(SiteArgs),
+    /// Shut a site out
+    Fence(SiteArgs),
+    /// Say that a site has failed, until it is heard again
+    Fail(SiteArgs),
+    /// Take a site out for good; needs a majority of the mesh
+    Remove {
+        /// Also without a majority
+        #[arg(long)]
+        force: bool,
+        #[command(flatten)]
+        site: SiteArgs,
+    },
+    /// Give this agent's own site another parent
+    Move {
+        /// The new parent
+        #[arg(long, value_name = "SITE", required_unless_present = "top")]
+        parent: Option<SiteName>,
+        /// No parent
+        #[arg(long, conflicts_with = "parent")]
+        top: bool,
+        #[command(flatten)]
+        site: SiteArgs,
+    },
+}
+
+#[derive(Args)]
+pub(crate) struct SiteArgs {
+    /// The site
+    pub(crate) site: SiteName,
+    #[command(flatten)]
+    pub(crate) ask: AskArgs,
+}
+
+#[derive(Args)]
+pub(crate) struct AskArgs {
+    #[command(flatten)]
+    pub(crate) admin: AdminArgs,
+    #[command(flatten)]
+    pub(crate) format: FormatArgs,
 }
 
 #[derive(Subcommand)]

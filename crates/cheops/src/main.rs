@@ -28,6 +28,13 @@ fn main() -> ExitCode {
         Command::Op(command) => commands::replicas::op::run(command),
         Command::Conflict(command) => commands::replicas::conflict::run(command),
         Command::Wait(args) => commands::replicas::wait::run(&args),
+        Command::Site(command) => commands::site::run(&command),
+        Command::Rtt {
+            from,
+            to,
+            admin,
+            format,
+        } => commands::rtt::run(&from, &to, &admin, &format),
         Command::Scope(command) => commands::scope::run(command),
     };
     outcome.unwrap_or_else(|error| {

@@ -9,7 +9,7 @@ use super::replicant::{Doing, Mend, Recovery, Replicant};
 use super::settle::Cover;
 use super::shared::Shared;
 use crate::limits::{NO_ROOM_MS, RETRY_MS};
-use crate::operation::{Fields, Form, Kind, Operation, Outcome, Refusal, Repeat};
+use crate::operation::{Fields, Form, Kind, Operation, Outcome, Refusal, Repeat, Wait};
 use crate::output::{Call, Output};
 
 /// In place of a value this agent may or may not have written. No client can write it: values are JSON.
@@ -64,6 +64,9 @@ impl Replicant {
         }
         let deleted = self.log.desired(self.log.last()).deleted;
         let local = self.row(&shared.me).local.is_some();
+        if !deleted && self.is_to_leave(shared) {
+            return self.leave(shared, out);
+        }
         match (local, deleted) {
             (false, false) => self.make(shared, out),
             (false, true) => self.bury(shared, out),
@@ -101,7 +104,7 @@ impl Replicant {
     }
 
     /// True if what stands before a delete will not be done.
-    fn is_blocked(&self, shared: &Shared) -> bool {
+    pub(super) fn is_blocked(&self, shared: &Shared) -> bool {
         let next = self.log.get(self.row(&shared.me).applied + 1);
         next.is_none_or(|kept| {
             matches!(
@@ -140,13 +143,16 @@ impl Replicant {
             .iter()
             .find(delete)
             .map_or(self.log.last(), |kept| kept.entry.index);
+        let knows = match self.log.get(index).map(|kept| &kept.entry.body) {
+            Some(Body::Run(op)) => op.knows.clone(),
+            _ => Vec::new(),
+        };
         self.log.set_stage(index, Stage::Calling);
-        let call = self.delete_call(shared);
-        let id = shared.call(self.record.id, &self.record.service, call, out);
-        self.call = Some((id, Doing::Bury(index)));
+        let call = self.delete_call(knows, shared);
+        self.begin(call, Doing::Bury(index), shared, out);
     }
 
-    fn apply_next(&mut self, shared: &mut Shared, out: &mut Output) {
+    pub(super) fn apply_next(&mut self, shared: &mut Shared, out: &mut Output) {
         let mut index = self.row(&shared.me).applied + 1;
         if shared.planted(Bug::SkipOrder)
             && self
@@ -180,24 +186,23 @@ impl Replicant {
                     return self.settle(shared, out);
                 }
                 (Kind::Action, Repeat::Never) => return self.log.set_stage(index, Stage::InDoubt),
-                (Kind::Create, _) => (),
+                (Kind::Create | Kind::Rescope, _) => (),
             }
         }
         self.log.set_stage(index, Stage::Calling);
         self.mark_unknown(op.fields.keys().cloned().collect());
         let local = self.row(&shared.me).local.clone();
         let call = match (self.record.form, op.kind) {
-            (Form::Replica, Kind::Delete) => self.delete_call(shared),
+            (Form::Replica, Kind::Delete) => self.delete_call(op.knows, shared),
             _ => Call::Run { op, local },
         };
-        let id = shared.call(self.record.id, &self.record.service, call, out);
-        self.call = Some((id, Doing::Entry(index)));
+        self.begin(call, Doing::Entry(index), shared, out);
     }
 
     /// What a refusal comes to after the gate has accepted.
     pub(super) fn weigh(&mut self, class: Refusal, status: u16, shared: &Shared) -> Stage {
         match class {
-            Refusal::Verdict => Stage::Refused(status),
+            Refusal::Verdict | Refusal::Taken | Refusal::Children => Stage::Refused(status),
             Refusal::NoRoom => {
                 self.retry_ms = shared.now_ms + NO_ROOM_MS;
                 Stage::Waiting(status)
@@ -231,6 +236,7 @@ impl Replicant {
                 self.back_off(shared.now_ms, RETRY_MS);
                 Stage::Queued
             }
+            Outcome::Waits(why) => self.wait_for(why, shared),
             Outcome::Unknown | Outcome::Found(_) => {
                 self.back_off(shared.now_ms, RETRY_MS);
                 self.retry_ms = self.retry_ms.max(shared.now_ms + shared.tuning.settle_ms);
@@ -249,11 +255,28 @@ impl Replicant {
         self.walk(shared);
     }
 
+    /// Nothing was called; it is tried again slowly, or when somebody says that it may go on.
+    pub(super) fn wait_for(&mut self, why: Wait, shared: &Shared) -> Stage {
+        self.retry_ms = shared.now_ms + NO_ROOM_MS;
+        Stage::Waiting(why.status())
+    }
+
     /// A delete that passed what this replica would not do.
     pub(super) fn bury_outcome(&mut self, index: u64, outcome: Outcome, shared: &mut Shared) {
-        let Outcome::Applied { status, .. } = outcome else {
-            self.retry_ms = shared.now_ms + shared.tuning.settle_ms;
-            return self.log.set_stage(index, Stage::Retrying);
+        let status = match outcome {
+            Outcome::Applied { status, .. } => status,
+            Outcome::Refused { status, .. } => {
+                self.retry_ms = shared.now_ms + NO_ROOM_MS;
+                return self.log.set_stage(index, Stage::Refused(status));
+            }
+            Outcome::Waits(why) => {
+                let stage = self.wait_for(why, shared);
+                return self.log.set_stage(index, stage);
+            }
+            Outcome::NotSent | Outcome::Unknown | Outcome::Found(_) => {
+                self.retry_ms = shared.now_ms + shared.tuning.settle_ms;
+                return self.log.set_stage(index, Stage::Retrying);
+            }
         };
         self.calm();
         self.note_done(&Kind::Delete, &Fields::new(), None, shared);
@@ -324,7 +347,7 @@ impl Replicant {
             Some(Stage::Waiting(status)) => Some((next, *status)),
             _ => None,
         };
-        let deleted = self.log.desired(self.log.last()).deleted;
+        let deleted = self.log.desired(self.log.last()).deleted || self.is_to_leave(shared);
         let state = match (&row.local, deleted, self.record.mend) {
             (None, true, _) if row.applied == self.log.last() => ReplicaState::Deleted,
             (None, _, _) => ReplicaState::Pending,

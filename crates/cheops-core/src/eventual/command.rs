@@ -14,7 +14,8 @@ impl Site {
             return;
         };
         let ready = replicant.record.recovery == Recovery::Done
-            && replicant.record.form == crate::operation::Form::Replica;
+            && replicant.record.form == crate::operation::Form::Replica
+            && !replicant.is_to_leave(&self.shared);
         if ready && !replicant.leads(&self.shared.me) && replicant.log.last() > 0 {
             replicant.stand(replicant.usual_quorum(), &mut self.shared);
         }
@@ -60,6 +61,16 @@ impl Site {
                     replicant.log.set_stage(next, Stage::Covered);
                 }
             }
+        }
+    }
+
+    /// What waits for room, credentials or another resource is tried now.
+    pub(super) fn hurry(&mut self, id: ReplicantId) {
+        if let Some(replicant) = self.replicants.get_mut(&id)
+            && replicant.call.is_none()
+        {
+            replicant.retry_ms = self.shared.now_ms;
+            self.shared.touched.insert(id);
         }
     }
 

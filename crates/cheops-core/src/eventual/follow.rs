@@ -2,14 +2,14 @@
 
 use cheops_model::SiteName;
 
-use super::log::{Base, Body, Entry, Kept, Stage};
+use super::log::{Base, Body, Entry, Stage};
 use super::message::{Header, Message, ReplicaState, Result};
+use super::outbox::deposed;
 use super::planted::Bug;
 use super::replicant::{Mend, Recovery, Replicant};
-use super::send::run;
 use super::shared::Shared;
 use crate::limits::{BATCH_ENTRIES_MAX, RESEND_MS};
-use crate::operation::Operation;
+use crate::operation::{Kind, Operation};
 use crate::output::Output;
 
 impl Replicant {
@@ -23,8 +23,12 @@ impl Replicant {
         shared: &mut Shared,
         out: &mut Output,
     ) {
-        if header.epoch.site != *from || self.record.recovery == Recovery::Stranded {
+        if header.epoch.site != *from || !header.rows.contains_key(&shared.me) {
             return;
+        }
+        if self.record.recovery == Recovery::Stranded {
+            // Nobody knew it when this disk asked; now somebody leads it.
+            self.record.recovery = Recovery::Asking;
         }
         let old = header.epoch < self.record.promised || header.epoch < self.record.epoch;
         if old && !shared.planted(Bug::IgnorePromise) {
@@ -47,7 +51,8 @@ impl Replicant {
         }
         let lacking = self.record.recovery == Recovery::Rebasing;
         if let Some(base) = base.filter(|base| lacking || base.index > self.log.last()) {
-            self.take_base(base, shared, out);
+            let fork = self.log.fork(&header.runs);
+            self.take_base(base, fork, shared, out);
         }
         if self.record.recovery == Recovery::Rebasing {
             return self.report(from, shared, out);
@@ -76,11 +81,15 @@ impl Replicant {
                 .insert(entry.index, shared.now_ms.saturating_add(left));
         }
         let carrier = self.row(&shared.me).state == ReplicaState::Carrier;
+        let earlier = entry.index <= self.row(&shared.me).since;
         let stage = match (&entry.body, self.record.ran.remove(&op)) {
             _ if carrier => Stage::Void,
+            (Body::Run(op), _) if earlier && op.kind != Kind::Create => {
+                self.record.mend = Mend::Settle;
+                Stage::Covered
+            }
             (Body::Run(_), Some(ran)) => self.rejoin(&entry.body, ran),
-            (Body::Run(_), None) => Stage::Queued,
-            (Body::Park(_) | Body::Void(_), _) => Stage::Void,
+            _ => entry.body.first_stage(),
         };
         if let Body::Void(id) = entry.body {
             self.forget_refused(id);
@@ -88,13 +97,20 @@ impl Replicant {
         self.log.push(entry, stage);
     }
 
-    /// This site was away for so long that what it lacks was folded: it will be settled.
-    pub(super) fn take_base(&mut self, mut base: Base, shared: &mut Shared, out: &mut Output) {
-        let cut = self.log.truncate(self.log.base.index);
-        self.drop_records(&cut, out);
-        let mine = |kept: &Kept| kept.entry.epoch.site == shared.me;
-        let own: Vec<Operation> = cut.into_iter().filter(mine).filter_map(run).collect();
-        let before = self.row(&shared.me).applied;
+    /// What this site lacks was folded: it takes over what that came to, and will be settled.
+    pub(super) fn take_base(
+        &mut self,
+        mut base: Base,
+        fork: u64,
+        shared: &mut Shared,
+        out: &mut Output,
+    ) {
+        if fork < self.log.base.index {
+            self.leave_remains(&base, fork, shared, out);
+        }
+        self.cut(fork.max(self.log.base.index), shared, out);
+        let shared_past = self.log.truncate(self.log.base.index);
+        self.drop_records(&shared_past, out);
         self.record.mend = Mend::Settle;
         if self.record.recovery == Recovery::Rebasing {
             self.record.recovery = Recovery::Done;
@@ -107,9 +123,25 @@ impl Replicant {
             shared.fold(self.record.id, op, digest, out);
         }
         self.log.base = base;
-        for op in own {
-            // Only what this site had acknowledged as leader; whoever leads knows it if it was kept.
-            self.unseat(op, Stage::Applied(200), before, shared, out);
+    }
+
+    /// Both sides of a fork have folded since: what this one's came to is parked as a conflict, nothing is dropped.
+    fn leave_remains(&mut self, theirs: &Base, fork: u64, shared: &mut Shared, out: &mut Output) {
+        let mine = &self.log.base;
+        let differs =
+            |(field, value): &(&String, &String)| theirs.fields.get(*field) != Some(*value);
+        let fields = mine.fields.iter().filter(differs);
+        let id = shared
+            .key
+            .remains_of(self.record.id, &self.record.epoch, mine.index);
+        let mut remains = Operation::new(id, self.record.id, Kind::Update, shared.me.clone());
+        remains.fields = fields.map(|(f, v)| (f.clone(), v.clone())).collect();
+        let mut lost = mine.parked.clone();
+        if !remains.fields.is_empty() {
+            lost.push(remains);
+        }
+        for op in lost {
+            shared.keep_in_outbox(deposed(op, self, fork), out);
         }
     }
 
@@ -120,6 +152,8 @@ impl Replicant {
         }
         if self.record.create.is_none() {
             self.record.create = header.create.clone();
+            self.record.parent = header.parent;
+            self.record.about = header.about.clone();
         }
         if let Some(mine) = header.rows.get(&shared.me) {
             self.confirmed = (mine.incarnation, mine.version);
@@ -179,8 +213,12 @@ impl Replicant {
             self.report_pause_ms = 0;
             self.report_ms = shared.now_ms;
         } else if self.report_ms <= shared.now_ms {
-            let leader = self.record.epoch.site.clone();
+            let (leader, next) = (&self.record.epoch.site, &self.record.promised.site);
+            let (leader, next) = (leader.clone(), next.clone());
             self.report(&leader, shared, out);
+            if next != leader {
+                self.report(&next, shared, out);
+            }
         }
     }
 

@@ -7,10 +7,11 @@ use super::log::{Body, Stage};
 use super::planted::Bug;
 use super::replicant::{Doing, Gate, Making, Replicant};
 use super::shared::Shared;
-use crate::ids::Shape;
+use crate::ids::{ReplicantId, Shape};
 use crate::limits::{NO_ROOM_MS, RETRY_MS};
 use crate::operation::{
-    Answer, DoubtBy, Fields, Form, Found, Kind, Operation, Outcome, Problem, Refusal, Repeat,
+    Answer, DoubtBy, Fields, Form, Found, Kind, Naming, Operation, Outcome, Problem, Refusal,
+    Repeat,
 };
 use crate::output::{Call, Output};
 
@@ -33,10 +34,8 @@ impl Replicant {
             let (id, digest) = (next.op.id, next.op.digest);
             if let Some(until) = self.pending_until.get(&id) {
                 next.op.ttl_ms = Some(until.saturating_sub(shared.now_ms));
-                if next.op.kind == Kind::Action
-                    && *until <= shared.now_ms
-                    && !shared.planted(Bug::RunExpired)
-                {
+                // No site was called: whatever it is, it is given up as a whole.
+                if *until <= shared.now_ms && !shared.planted(Bug::RunExpired) {
                     self.pending.pop_front();
                     shared.conclude(id, digest, Answer::Cancelled, out);
                     continue;
@@ -60,11 +59,8 @@ impl Replicant {
                 shared.conclude(id, digest, Answer::Gone, out);
                 continue;
             }
-            if next
-                .op
-                .expects
-                .is_some_and(|expected| expected != self.log.last())
-            {
+            let expected = next.op.expects.as_ref();
+            if expected.is_some_and(|expected| Some(expected) != self.end().as_ref()) {
                 self.pending.pop_front();
                 shared.conclude(id, digest, Answer::PreconditionFailed, out);
                 continue;
@@ -72,6 +68,17 @@ impl Replicant {
             if self.log.find(id).is_some() {
                 // It came with the log of another leader; whoever waits hears when it is done.
                 self.pending.pop_front();
+                continue;
+            }
+            if next.op.kind == Kind::Rescope {
+                let next = self.pending.pop_front().expect("it was in front");
+                self.rescope(next.op, shared, out);
+                continue;
+            }
+            if let (Kind::Create, Naming::Adopted(local)) = (next.op.kind, &next.naming) {
+                let local = Some(local.clone());
+                let next = self.pending.pop_front().expect("it was in front");
+                self.pass(next.op, 200, local, Vec::new(), shared, out);
                 continue;
             }
             if let Some(ran) = self.record.ran.remove(&id) {
@@ -152,7 +159,8 @@ impl Replicant {
                 local: self.row(&shared.me).local.clone(),
                 op: op.clone(),
             },
-            Kind::Delete => self.delete_call(shared),
+            Kind::Delete => self.delete_call(op.knows.clone(), shared),
+            Kind::Rescope => unreachable!("no service is asked where a resource lives"),
         };
         if shared.planted(Bug::AnswerEarly) {
             let meta = self.record.meta.clone();
@@ -174,18 +182,21 @@ impl Replicant {
             op,
             stage: Stage::Calling,
         });
-        let id = shared.call(self.record.id, &self.record.service, call, out);
-        self.call = Some((id, Doing::Gate));
+        self.begin(call, Doing::Gate, shared, out);
     }
 
-    pub(super) fn delete_call(&self, shared: &Shared) -> Call {
+    pub(super) fn delete_call(&self, knows: Vec<ReplicantId>, shared: &Shared) -> Call {
         let local = self
             .row(&shared.me)
             .local
             .clone()
             .expect("there is something to delete");
         let only_if = self.record.matched.then(|| self.known_fields());
-        Call::Delete { local, only_if }
+        Call::Delete {
+            local,
+            only_if,
+            knows,
+        }
     }
 
     fn known_fields(&self) -> Fields {
@@ -230,8 +241,7 @@ impl Replicant {
             fields: op.fields.clone(),
             op,
         };
-        let id = shared.call(self.record.id, &self.record.service, call, out);
-        self.call = Some((id, Doing::GateProbe));
+        self.begin(call, Doing::GateProbe, shared, out);
     }
 
     pub(super) fn gate_outcome(
@@ -253,7 +263,8 @@ impl Replicant {
                 body,
             } => self.pass(op, status, local, body, shared, out),
             Outcome::Refused {
-                class: Refusal::Verdict | Refusal::NotReady,
+                class:
+                    class @ (Refusal::Verdict | Refusal::NotReady | Refusal::Taken | Refusal::Children),
                 status,
                 body,
             } => {
@@ -261,10 +272,11 @@ impl Replicant {
                     self.release(Stage::Refused(status), shared, out);
                 }
                 self.record.gate = None;
-                let answer = Answer::Service {
-                    status,
-                    body,
-                    meta: self.record.meta.clone(),
+                let meta = self.record.meta.clone();
+                let answer = match class {
+                    Refusal::Taken => Answer::IdTaken,
+                    Refusal::Children => Answer::Conflict,
+                    _ => Answer::Service { status, body, meta },
                 };
                 shared.conclude(op.id, op.digest, answer, out);
                 if self.log.last() == 0 && self.leads(&shared.me) {
@@ -282,6 +294,10 @@ impl Replicant {
             Outcome::NotSent => {
                 self.back_off(now_ms, RETRY_MS);
                 self.release(Stage::Queued, shared, out);
+            }
+            Outcome::Waits(why) => {
+                self.retry_ms = now_ms + NO_ROOM_MS;
+                self.release(Stage::Waiting(why.status()), shared, out);
             }
             Outcome::Unknown | Outcome::Found(_) => {
                 if shared.planted(Bug::RetryTimeout) {
@@ -375,7 +391,7 @@ impl Replicant {
                 });
                 Stage::Queued
             }
-            Kind::Update | Kind::Delete | Kind::Action => stage,
+            Kind::Update | Kind::Delete | Kind::Action | Kind::Rescope => stage,
         };
         if self.leads(&shared.me) {
             self.append(Body::Run(gate.op), stage, shared, out);
@@ -398,7 +414,10 @@ impl Replicant {
         }
         match kind {
             Kind::Create => {
-                let local = local.unwrap_or_default();
+                // Where the client chose the name, there is only one.
+                let local = local
+                    .or_else(|| self.record.meta.clone())
+                    .unwrap_or_default();
                 if self.record.meta.is_none() {
                     self.record.meta = Some(shared.key.meta_id(self.record.id, Shape::of(&local)));
                 }
@@ -411,7 +430,7 @@ impl Replicant {
                 self.row_mut(&shared.me).local = None;
                 self.record.written.clear();
             }
-            Kind::Action => (),
+            Kind::Action | Kind::Rescope => (),
         }
     }
 }

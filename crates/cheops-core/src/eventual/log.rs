@@ -5,9 +5,11 @@
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
+use cheops_model::SiteName;
 use serde::{Deserialize, Serialize};
 
 use crate::ids::{Epoch, OperationId};
+use crate::limits::EPOCHS_MAX;
 use crate::operation::{Fields, Kind, Operation};
 
 /// What stands at an index.
@@ -27,6 +29,15 @@ impl Body {
         match self {
             Body::Run(op) | Body::Park(op) => op.id,
             Body::Void(id) => *id,
+        }
+    }
+
+    /// How far it is on a site that has just heard of it.
+    pub(crate) fn first_stage(&self) -> Stage {
+        match self {
+            Body::Run(op) if op.kind == Kind::Rescope => Stage::Applied(200),
+            Body::Run(_) => Stage::Queued,
+            Body::Park(_) | Body::Void(_) => Stage::Void,
         }
     }
 }
@@ -100,12 +111,14 @@ pub struct Kept {
 pub struct Base {
     /// The last of them.
     pub index: u64,
-    /// Its epoch.
-    pub epoch: Option<Epoch>,
+    /// Their epochs, each with its first index: where two logs parted is known also after it was folded.
+    pub starts: Vec<(Epoch, u64)>,
     /// What clients had written by then.
     pub fields: Fields,
     /// True if they deleted it.
     pub deleted: bool,
+    /// Where it lives, if that was ever changed.
+    pub members: Option<BTreeSet<SiteName>>,
     /// Conflicts nobody has resolved.
     pub parked: Vec<Operation>,
     /// Operations folded lately and their digests, to know a retry; only on the way to another site.
@@ -118,6 +131,8 @@ pub(crate) struct Log {
     pub(crate) base: Base,
     entries: VecDeque<Kept>,
     dirty: BTreeSet<u64>,
+    /// The first entry that was never written.
+    fresh: Option<u64>,
 }
 
 impl Log {
@@ -175,29 +190,15 @@ impl Log {
     pub(crate) fn push(&mut self, entry: Entry, stage: Stage) {
         assert_eq!(entry.index, self.last() + 1, "a log has no holes");
         self.dirty.insert(entry.index);
+        self.fresh.get_or_insert(entry.index);
         self.entries.push_back(Kept { entry, stage });
     }
 
-    pub(crate) fn epoch_at(&self, index: u64) -> Option<&Epoch> {
-        if index == self.base.index {
-            return self.base.epoch.as_ref();
-        }
-        self.get(index).map(|kept| &kept.entry.epoch)
-    }
-
-    /// The epochs from the base on, each with its first index.
+    /// The epochs from the first entry on, each with its first index.
     pub(crate) fn runs(&self) -> Runs {
-        let mut starts: Vec<(Epoch, u64)> = Vec::new();
-        if let Some(epoch) = &self.base.epoch {
-            starts.push((epoch.clone(), self.base.index));
-        }
+        let mut starts = self.base.starts.clone();
         for kept in &self.entries {
-            if starts
-                .last()
-                .is_none_or(|(epoch, _)| *epoch != kept.entry.epoch)
-            {
-                starts.push((kept.entry.epoch.clone(), kept.entry.index));
-            }
+            begin(&mut starts, &kept.entry);
         }
         Runs {
             base: self.base.index,
@@ -206,31 +207,24 @@ impl Log {
         }
     }
 
-    /// The last index at which both logs are the same; none if what they share was folded on a side.
-    pub(crate) fn fork(&self, other: &Runs) -> Option<u64> {
-        let low = self.base.index.max(other.base);
-        let mut fork = (low == 0).then_some(0);
-        for index in low.max(1)..=self.last().min(other.last) {
-            if self.epoch_at(index) == other.epoch_at(index) {
-                fork = Some(index);
-            } else {
-                break;
-            }
-        }
-        fork
+    /// The last index at which both logs are the same.
+    pub(crate) fn fork(&self, other: &Runs) -> u64 {
+        self.runs().fork(other)
     }
 
     /// Takes everything after `fork` out, newest last. The caller removes the records.
     pub(crate) fn truncate(&mut self, fork: u64) -> Vec<Kept> {
         assert!(fork >= self.base.index, "what was folded stays");
         let keep = (fork - self.base.index) as usize;
+        self.fresh = self.fresh.filter(|fresh| *fresh <= fork);
         self.dirty.retain(|index| *index <= fork);
         self.entries.split_off(keep.min(self.entries.len())).into()
     }
 
-    /// Folds everything up to `index` into the base; gives the folded entries.
+    /// Folds everything up to `index` into the base, but nothing that was never written; gives the folded entries.
     pub(crate) fn compact(&mut self, index: u64) -> Vec<Kept> {
-        let index = index.min(self.last());
+        let written = self.fresh.map_or(u64::MAX, |fresh| fresh - 1);
+        let index = index.min(self.last()).min(written);
         let mut folded = Vec::new();
         while self.base.index < index {
             let voided = self.voided();
@@ -238,7 +232,10 @@ impl Log {
             self.dirty.remove(&kept.entry.index);
             fold(&mut self.base, &kept.entry, &voided);
             self.base.index = kept.entry.index;
-            self.base.epoch = Some(kept.entry.epoch.clone());
+            begin(&mut self.base.starts, &kept.entry);
+            if self.base.starts.len() > EPOCHS_MAX {
+                self.base.starts.remove(0);
+            }
             folded.push(kept);
         }
         folded
@@ -261,6 +258,19 @@ impl Log {
         base
     }
 
+    /// Where it lives, if that was ever changed, and by which entry.
+    pub(crate) fn members(&self) -> Option<(u64, BTreeSet<SiteName>)> {
+        let rescope = |kept: &Kept| match &kept.entry.body {
+            Body::Run(op) if op.kind == Kind::Rescope => {
+                Some((kept.entry.index, op.sites.iter().cloned().collect()))
+            }
+            Body::Run(_) | Body::Park(_) | Body::Void(_) => None,
+        };
+        let logged = self.entries.iter().rev().find_map(rescope);
+        let folded = || Some((self.base.index, self.base.members.clone()?));
+        logged.or_else(folded)
+    }
+
     fn voided(&self) -> BTreeSet<OperationId> {
         let void = |kept: &Kept| match &kept.entry.body {
             Body::Void(id) => Some(*id),
@@ -278,8 +288,15 @@ impl Log {
     /// What changed since this was last asked.
     pub(crate) fn take_dirty(&mut self) -> BTreeMap<u64, Kept> {
         let dirty = std::mem::take(&mut self.dirty);
+        self.fresh = None;
         let kept = |index| self.get(index).cloned().map(|kept| (index, kept));
         dirty.into_iter().filter_map(kept).collect()
+    }
+}
+
+fn begin(starts: &mut Vec<(Epoch, u64)>, entry: &Entry) {
+    if starts.last().is_none_or(|(epoch, _)| *epoch != entry.epoch) {
+        starts.push((entry.epoch.clone(), entry.index));
     }
 }
 
@@ -291,6 +308,7 @@ fn fold(base: &mut Base, entry: &Entry, voided: &BTreeSet<OperationId>) {
             Kind::Create | Kind::Update => base.fields.extend(op.fields.clone()),
             Kind::Delete => base.deleted = true,
             Kind::Action => (),
+            Kind::Rescope => base.members = Some(op.sites.iter().cloned().collect()),
         },
         Body::Void(_) => (),
         Body::Park(op) => base.parked.push(op.clone()),
@@ -304,20 +322,40 @@ pub struct Runs {
     pub base: u64,
     /// Where it ends.
     pub last: u64,
-    /// Each epoch and its first index (the base's own first).
+    /// Each epoch and its first index, from the beginning.
     pub starts: Vec<(Epoch, u64)>,
 }
 
 impl Runs {
-    fn epoch_at(&self, index: u64) -> Option<&Epoch> {
-        if index > self.last {
-            return None;
-        }
-        self.starts
-            .iter()
-            .rev()
-            .find(|(_, first)| *first <= index)
+    /// The last index at which both logs are the same: the end, in the shorter one, of the last epoch they share.
+    pub(crate) fn fork(&self, other: &Runs) -> u64 {
+        let shared = self.starts.iter().rev().find_map(|(epoch, _)| {
+            let end = other.end_of(epoch)?;
+            Some(end.min(self.end_of(epoch)?))
+        });
+        shared.unwrap_or(0)
+    }
+
+    /// Under whom an entry was ordered.
+    pub fn epoch_at(&self, index: u64) -> Option<&Epoch> {
+        let reached = self.starts.iter().rev().find(|(_, first)| *first <= index);
+        reached
+            .filter(|_| index <= self.last)
             .map(|(epoch, _)| epoch)
+    }
+
+    fn end_of(&self, epoch: &Epoch) -> Option<u64> {
+        let at = self.starts.iter().position(|(other, _)| other == epoch)?;
+        Some(
+            self.starts
+                .get(at + 1)
+                .map_or(self.last, |(_, next)| next - 1),
+        )
+    }
+
+    /// True if what stands after `fork` cannot be taken back any more.
+    pub(crate) fn has_folded_past(&self, fork: u64) -> bool {
+        self.base > fork
     }
 
     /// Logs are compared by their last epoch, then by length.

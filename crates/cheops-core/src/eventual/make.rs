@@ -63,8 +63,7 @@ impl Replicant {
             stage: Stage::Calling,
         });
         let call = Call::Create { op, fields };
-        let id = shared.call(self.record.id, &self.record.service, call, out);
-        self.call = Some((id, Doing::Make));
+        self.begin(call, Doing::Make, shared, out);
     }
 
     pub(super) fn probe(&mut self, shared: &mut Shared, out: &mut Output) {
@@ -89,8 +88,7 @@ impl Replicant {
             fields,
             op,
         };
-        let id = shared.call(self.record.id, &self.record.service, call, out);
-        self.call = Some((id, Doing::MakeProbe));
+        self.begin(call, Doing::MakeProbe, shared, out);
     }
 
     /// Deleted, and nothing is there; unless a create is in doubt, which is looked into first.
@@ -127,6 +125,7 @@ impl Replicant {
                 self.back_off(now_ms, RETRY_MS);
                 Stage::Queued
             }
+            Outcome::Waits(why) => self.wait_for(why, shared),
             Outcome::Unknown | Outcome::Found(_) if shared.planted(Bug::RetryTimeout) => {
                 Stage::Queued
             }

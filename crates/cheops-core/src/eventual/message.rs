@@ -41,6 +41,8 @@ pub struct Row {
     pub local: Option<String>,
     /// What holds it up: index and status.
     pub note: Option<(u64, u16)>,
+    /// What stands up to here was before its time: state comes by settle, actions are not run.
+    pub since: u64,
 }
 
 impl Row {
@@ -52,6 +54,7 @@ impl Row {
             state: ReplicaState::Pending,
             local: None,
             note: None,
+            since: 0,
         }
     }
 
@@ -76,6 +79,10 @@ pub struct Header {
     pub handover: Handover,
     /// The id that clients see.
     pub meta: Option<String>,
+    /// What it lies below.
+    pub parent: Option<ReplicantId>,
+    /// What is shown of it.
+    pub about: Vec<u8>,
     /// How it was made.
     pub create: Option<Operation>,
     /// Who says so.
@@ -197,10 +204,17 @@ pub enum Message {
         /// The reign that holds.
         promised: Epoch,
     },
-    /// To a `Prepare` or `Report` about something this site has no record of.
+    /// To a `Prepare`, `Report` or `Left` about something this site has no record of.
     Unknown {
         /// What.
         replicant: ReplicantId,
+    },
+    /// This site has left: remove the record.
+    Left {
+        /// Which.
+        replicant: ReplicantId,
+        /// Under whom.
+        epoch: Epoch,
     },
     /// Every site has deleted it: remove the tombstone.
     Forget {

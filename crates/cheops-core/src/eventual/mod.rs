@@ -10,6 +10,7 @@ mod gate;
 mod glance;
 mod log;
 mod make;
+mod members;
 mod message;
 mod outbox;
 mod planted;
@@ -31,7 +32,9 @@ pub use log::{Base, Body, Entry, Kept, Runs, Stage};
 pub use message::{Header, Message, ReplicaState, Result, Row};
 #[doc(hidden)]
 pub use planted::Bug;
+pub(crate) use replicant::Record as ReplicantRecord;
 pub use shared::Tuning;
+pub(crate) use shared::{AnswerRecord, OutboxRecord, SiteRecord};
 pub use site::{Event, Found as FoundRecords, Now, Quarantined, Repair, Site};
 pub use start::Birth;
 pub use steps::{OperationView, Progress, Step};

@@ -11,7 +11,7 @@ use super::shared::{Asker, OutboxRecord, Shared, Timer, Waiter};
 use super::site::Site;
 use crate::ids::{Epoch, OperationId};
 use crate::limits::{OUTBOX_MAX, PENDING_MAX, RESEND_MS};
-use crate::operation::{Answer, Form, Kind, Mode, Operation, Problem, Submission};
+use crate::operation::{Answer, Form, Kind, Mode, Naming, Operation, Problem, Submission};
 use crate::output::{ClientId, Output};
 use crate::record::{Table, encode, key_of};
 
@@ -44,7 +44,11 @@ impl Site {
         match self.replicants.get_mut(&id) {
             Some(replicant) if replicant.leads(&me) => {
                 let op = submission.op.id;
+                if self.shared.folded_answer(id, op).is_some() {
+                    return self.shared.drop_outbox(op, out);
+                }
                 let known = replicant.operations().contains(&op)
+                    || replicant.has_parked(op)
                     || replicant.pending.iter().any(|p| p.op.id == op);
                 if !known && replicant.pending.len() < PENDING_MAX {
                     replicant.admit(submission, self.shared.now_ms);
@@ -92,7 +96,8 @@ impl Site {
             return self.shared.drop_outbox(op.id, out);
         };
         let epoch = replicant.record.epoch.clone();
-        if replicant.log.find(op.id).is_some() {
+        let folded = self.shared.folded_answer(id, op.id).is_some();
+        if folded || replicant.log.find(op.id).is_some() {
             return self.shared.drop_outbox(op.id, out);
         }
         if replicant.leads(&me) {
@@ -119,8 +124,12 @@ impl Site {
             .replicants
             .get(&kept.submission.op.replicant)
             .map(|r| &r.record.epoch.site);
-        if kept.fork.is_some() || leader != Some(from) {
+        if leader != Some(from) {
             return;
+        }
+        if kept.fork.is_some() {
+            // It stands in the log, or stood there.
+            return self.shared.drop_outbox(op, out);
         }
         match answer {
             Answer::Unavailable(_) => {
@@ -270,17 +279,16 @@ impl Replicant {
         out: &mut Output,
     ) {
         let pending = self.pending.iter().any(|pending| pending.op.id == op.id);
-        if self.operations().contains(&op.id)
-            || pending
-            || self.log.base.parked.iter().any(|p| p.id == op.id)
-        {
+        if self.operations().contains(&op.id) || pending || self.has_parked(op.id) {
             shared.drop_outbox(op.id, out);
             return;
         }
         if self.record.gate.is_some() {
             return;
         }
-        let body = if self.clashes(&op, fork) && !shared.planted(Bug::OverwriteOnResubmit) {
+        let homeless = op.kind == Kind::Rescope && !op.sites.contains(&shared.me);
+        let clashes = homeless || self.clashes(&op, fork);
+        let body = if clashes && !shared.planted(Bug::OverwriteOnResubmit) {
             Body::Park(op)
         } else {
             Body::Run(op)
@@ -288,7 +296,7 @@ impl Replicant {
         let stage = match (&body, self.record.ran.remove(&body.operation())) {
             (Body::Park(_), _) => Stage::Void,
             (_, Some(ran)) => self.rejoin(&body, ran),
-            (_, None) => Stage::Queued,
+            (_, None) => body.first_stage(),
         };
         let index = self.append(body, stage, shared, out);
         self.log.mark_readmitted(index);
@@ -303,6 +311,7 @@ impl Replicant {
         since.into_iter().any(|kept| match &kept.entry.body {
             Body::Run(other) => {
                 op.kind == Kind::Delete
+                    || (op.kind, other.kind) == (Kind::Rescope, Kind::Rescope)
                     || op
                         .fields
                         .keys()
@@ -325,6 +334,7 @@ impl Replicant {
             }
             Kind::Create | Kind::Delete => Stage::Queued,
             Kind::Action => ran,
+            Kind::Rescope => body.first_stage(),
         }
     }
 
@@ -343,6 +353,9 @@ pub(super) fn deposed(op: Operation, replicant: &Replicant, fork: u64) -> Outbox
         doubt: replicant.record.doubt,
         handover: replicant.record.handover,
         form: replicant.record.form,
+        naming: Naming::Minted,
+        parent: None,
+        about: Vec::new(),
         attempt: 0,
         mode: Mode::Async,
     };

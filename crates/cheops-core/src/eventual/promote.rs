@@ -43,6 +43,12 @@ struct Vote {
     base: Option<Base>,
 }
 
+impl Vote {
+    fn rank(&self) -> (Option<&Epoch>, u64) {
+        self.header.runs.rank()
+    }
+}
+
 impl Replicant {
     /// Wants to lead.
     pub(super) fn stand(&mut self, quorum: Quorum, shared: &mut Shared) {
@@ -132,6 +138,7 @@ impl Replicant {
         let auto = self.record.handover == Handover::Auto && self.record.recovery == Recovery::Done;
         if auto
             && !self.leads(&shared.me)
+            && !self.is_to_leave(shared)
             && self.log.last() > 0
             && self.patience_ends(shared) <= shared.now_ms
         {
@@ -201,7 +208,13 @@ impl Replicant {
         shared: &mut Shared,
         out: &mut Output,
     ) {
-        if epoch.site != *from || !self.is_involved(from) {
+        if epoch.site != *from {
+            return;
+        }
+        if !self.is_involved(from) {
+            if self.leads(&shared.me) {
+                shared.send(from, self.left_message(), out);
+            }
             return;
         }
         let leased = self.record.handover == Handover::Auto
@@ -222,12 +235,9 @@ impl Replicant {
         self.record.promised = epoch.clone();
         self.candidacy = None;
         let fork = self.log.fork(&runs);
-        let base =
-            (fork.is_none() && self.log.base.index > runs.base).then(|| self.whole_base(shared));
+        let base = (self.log.base.index > fork).then(|| self.whole_base(shared));
         let entries = self.log.iter().map(|kept| self.aged(kept, shared));
-        let entries = entries
-            .filter(|entry| entry.index > fork.unwrap_or(0))
-            .collect();
+        let entries = entries.filter(|entry| entry.index > fork).collect();
         shared.send(
             from,
             Message::Promise {
@@ -265,15 +275,17 @@ impl Replicant {
     }
 
     pub(super) fn on_decline(&mut self, epoch: &Epoch, promised: Epoch, shared: &Shared) {
-        if self
-            .candidacy
-            .as_ref()
-            .is_none_or(|candidacy| candidacy.epoch != *epoch)
-        {
+        let stands = |candidacy: &Candidacy| candidacy.epoch == *epoch;
+        let stood = self.candidacy.as_ref().is_some_and(stands);
+        let follows = self.candidacy.is_none() && self.record.epoch == *epoch;
+        if !stood && !follows {
             return;
         }
         if promised > self.record.promised {
             self.record.promised = promised;
+        }
+        if follows {
+            return;
         }
         self.candidacy = None;
         self.granted_until_ms = shared.now_ms;
@@ -307,12 +319,7 @@ impl Replicant {
             self.record.recovery = Recovery::Stranded;
             return;
         }
-        let mine = self.log.runs();
-        let best = candidacy
-            .votes
-            .values()
-            .max_by(|a, b| a.header.runs.rank().cmp(&b.header.runs.rank()));
-        if let Some(best) = best.filter(|best| best.header.runs.rank() > mine.rank()) {
+        if let Some(best) = self.choose(&candidacy.votes) {
             self.adopt(best, shared, out);
         }
         let sites: Vec<SiteName> = self.record.rows.keys().cloned().collect();
@@ -361,12 +368,33 @@ impl Replicant {
         shared.arm_no_later(super::shared::Timer::Outbox, shared.now_ms);
     }
 
+    /// The log to go on with, if it is not this site's own: the longest of the latest reign, unless somebody has
+    /// folded what that one never had and could take back what it has instead.
+    fn choose<'a>(&self, votes: &'a BTreeMap<SiteName, Vote>) -> Option<&'a Vote> {
+        let mine = self.log.runs();
+        let longest = votes.values().max_by(|a, b| a.rank().cmp(&b.rank()));
+        let longest = longest.filter(|best| best.rank() > mine.rank());
+        let best = longest.map_or(&mine, |best| &best.header.runs);
+        let binds = |runs: &Runs| {
+            let fork = best.fork(runs);
+            runs.has_folded_past(fork) && !best.has_folded_past(fork)
+        };
+        let binding = votes.values().filter(|vote| binds(&vote.header.runs));
+        let binding = binding.max_by(|a, b| a.rank().cmp(&b.rank()));
+        match binding {
+            Some(vote) => Some(vote),
+            None if longest.is_some() && binds(&mine) => None,
+            None => longest,
+        }
+    }
+
     fn adopt(&mut self, best: &Vote, shared: &mut Shared, out: &mut Output) {
-        match (self.log.fork(&best.header.runs), &best.base) {
-            (Some(fork), _) => self.cut(fork, shared, out),
-            (None, Some(base)) => self.take_base(base.clone(), shared, out),
-            // It has nothing this site could build on; its own suffix will be offered again.
-            (None, None) => return,
+        let fork = self.log.fork(&best.header.runs);
+        match &best.base {
+            Some(base) => self.take_base(base.clone(), fork, shared, out),
+            // What this site has folded binds that one.
+            None if fork < self.log.base.index => return,
+            None => self.cut(fork, shared, out),
         }
         for entry in &best.entries {
             if entry.index == self.log.last() + 1 {
@@ -388,14 +416,21 @@ impl Replicant {
         let fork = self.log.fork(&header.runs);
         self.record.promised = self.record.promised.clone().max(header.epoch.clone());
         self.candidacy = None;
-        if fork.is_none() && self.log.base.index > header.runs.base {
+        let lacks_base = header.runs.has_folded_past(fork);
+        if self.log.base.index > fork && !lacks_base {
+            // It can take back what it has since; this site cannot.
             let leader = header.epoch.site.clone();
             self.report(&leader, shared, out);
             return false;
         }
-        match fork {
-            Some(fork) => self.cut(fork, shared, out),
-            None => self.record.recovery = Recovery::Rebasing,
+        if lacks_base {
+            self.record.recovery = Recovery::Rebasing;
+        } else {
+            self.cut(fork, shared, out);
+            if self.record.recovery == Recovery::Rebasing {
+                // The reign before had folded what this one still has.
+                self.record.recovery = Recovery::Done;
+            }
         }
         self.record.epoch = header.epoch.clone();
         self.fail_pending(shared, out);
@@ -417,7 +452,7 @@ impl Replicant {
     }
 
     /// Takes out what the new reign does not have. What may have been acknowledged is kept to be offered again.
-    fn cut(&mut self, fork: u64, shared: &mut Shared, out: &mut Output) {
+    pub(super) fn cut(&mut self, fork: u64, shared: &mut Shared, out: &mut Output) {
         let mut cut: Vec<Kept> = self.log.truncate(fork);
         self.drop_records(&cut, out);
         for kept in &mut cut {
@@ -467,7 +502,7 @@ impl Replicant {
             stage,
             Stage::Queued | Stage::Void | Stage::Waiting(_) | Stage::Refused(_)
         );
-        if touched && op.kind != Kind::Create {
+        if touched && !matches!(op.kind, Kind::Create | Kind::Rescope) {
             if !shared.planted(Bug::ForgetRan) {
                 self.record.ran.insert(op.id, stage);
             }

@@ -10,7 +10,7 @@ use super::message::{Header, ReplicaState, Row};
 use super::promote::Candidacy;
 use super::shared::Shared;
 use crate::ids::{Boot, Epoch, OperationId, ReplicantId};
-use crate::operation::{DoubtBy, Fields, Form, Handover, Kind, Operation, Submission};
+use crate::operation::{DoubtBy, Fields, Form, Handover, Kind, Naming, Operation, Submission};
 use crate::output::{CallId, Output};
 use crate::record::{Table, encode, key_of, log_key};
 
@@ -23,6 +23,8 @@ pub(crate) struct Record {
     pub(crate) doubt: DoubtBy,
     pub(crate) handover: Handover,
     pub(crate) meta: Option<String>,
+    pub(crate) parent: Option<ReplicantId>,
+    pub(crate) about: Vec<u8>,
     pub(crate) create: Option<Operation>,
     /// The reign whose log this is.
     pub(crate) epoch: Epoch,
@@ -98,6 +100,7 @@ pub(crate) enum Doing {
         fields: Fields,
         unset: Vec<String>,
     },
+    Leave,
 }
 
 /// How far a follower is, as the leader knows it in its own reign.
@@ -118,6 +121,8 @@ pub(crate) struct Replicant {
     pub(crate) log: Log,
     pub(crate) call: Option<(CallId, Doing)>,
     pub(crate) retry_ms: u64,
+    /// Calls since the last one that was answered well.
+    pub(crate) attempts: u32,
     pub(crate) pause_ms: u64,
     pub(crate) refused_since_ms: Option<u64>,
     pub(crate) none_seen_ms: Option<u64>,
@@ -151,6 +156,7 @@ impl Replicant {
             log,
             call: None,
             retry_ms: 0,
+            attempts: 0,
             pause_ms: 0,
             refused_since_ms: None,
             none_seen_ms: None,
@@ -197,7 +203,12 @@ impl Replicant {
             service: submission.service.clone(),
             doubt: submission.doubt,
             handover: submission.handover,
-            meta: None,
+            meta: match &submission.naming {
+                Naming::Chosen(name) => Some(name.clone()),
+                Naming::Minted | Naming::Adopted(_) => None,
+            },
+            parent: submission.parent,
+            about: submission.about.clone(),
             create,
             epoch: epoch.clone(),
             promised: epoch,
@@ -226,6 +237,8 @@ impl Replicant {
             doubt: header.doubt,
             handover: header.handover,
             meta: header.meta.clone(),
+            parent: header.parent,
+            about: header.about.clone(),
             create: header.create.clone(),
             epoch: Epoch {
                 counter: 0,
@@ -256,6 +269,8 @@ impl Replicant {
             doubt: self.record.doubt,
             handover: self.record.handover,
             meta: self.record.meta.clone(),
+            parent: self.record.parent,
+            about: self.record.about.clone(),
             create: self.record.create.clone(),
             epoch: self.record.epoch.clone(),
             runs: self.log.runs(),
@@ -323,8 +338,16 @@ impl Replicant {
         });
         gate.chain(pending)
             .chain(logged)
+            .chain(&self.log.base.parked)
             .find(|op| op.id == id)
             .map(|op| op.digest)
+    }
+
+    /// True if it is a conflict that nobody has resolved.
+    pub(crate) fn has_parked(&self, id: OperationId) -> bool {
+        let logged = self.log.find(id);
+        logged.is_some_and(|kept| matches!(kept.entry.body, Body::Park(_)))
+            || self.log.base.parked.iter().any(|parked| parked.id == id)
     }
 
     /// Writes what differs from what is on disk.
@@ -368,6 +391,7 @@ impl Replicant {
     pub(crate) fn calm(&mut self) {
         self.pause_ms = 0;
         self.retry_ms = 0;
+        self.attempts = 0;
         self.refused_since_ms = None;
         self.none_seen_ms = None;
     }

@@ -33,10 +33,8 @@ impl Site {
     pub(super) fn on_restored(&mut self, from: &SiteName, incarnation: u64, out: &mut Output) {
         let mut headers = Vec::new();
         for (id, replicant) in &mut self.replicants {
-            if replicant.is_involved(from)
-                && replicant.record.recovery == Recovery::Done
-                && replicant.log.last() > 0
-            {
+            // Also what this site is not sure of itself: the other need not be the first to make it.
+            if replicant.is_involved(from) && replicant.log.last() > 0 {
                 headers.push(replicant.header());
                 replicant.progress.remove(from);
                 self.shared.touched.insert(*id);

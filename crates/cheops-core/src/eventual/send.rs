@@ -42,8 +42,10 @@ impl Replicant {
         }
         for site in self.others(&shared.me) {
             let rows_version = self.record.rows_version;
+            let left = self.has_left(&site);
             let progress = self.progress.entry(site.clone()).or_default();
-            let lacks = progress.have != Some(last) || progress.rows_version != rows_version;
+            let lacks =
+                left || progress.have != Some(last) || progress.rows_version != rows_version;
             let lease = self.record.handover == crate::operation::Handover::Auto;
             if progress.next_ms > shared.now_ms || !(lacks || lease) || progress.forgotten {
                 continue;
@@ -54,8 +56,19 @@ impl Replicant {
             }
             progress.next_ms = shared.now_ms + progress.pause_ms;
             let have = progress.have;
-            let message = self.append_message(have, shared);
+            let message = if left && have == Some(last) {
+                self.left_message()
+            } else {
+                self.append_message(have, shared)
+            };
             shared.send(&site, message, out);
+        }
+    }
+
+    pub(super) fn left_message(&self) -> Message {
+        Message::Left {
+            replicant: self.record.id,
+            epoch: self.record.epoch.clone(),
         }
     }
 
@@ -117,13 +130,28 @@ impl Replicant {
             // Deposed. What was given positions since goes to the new leader when it is heard of.
             self.record.promised = report.promised.clone();
         }
-        if !self.leads(&shared.me) || !self.is_involved(from) {
+        if !self.leads(&shared.me) && report.promised < self.record.promised {
+            // It follows somebody who was deposed: it may have said that it has no record when it was asked.
+            let decline = Message::Decline {
+                replicant: self.record.id,
+                epoch: report.epoch,
+                promised: self.record.promised.clone(),
+            };
+            return shared.send(from, decline, out);
+        }
+        if !self.leads(&shared.me) {
             return;
+        }
+        if !self.is_involved(from) {
+            // It left, and its disk has forgotten that.
+            return shared.send(from, self.left_message(), out);
         }
         // It has a record, whatever it said before.
         self.progress.entry(from.clone()).or_default().forgotten = false;
         if report.epoch != self.record.epoch {
-            if self.log.fork(&report.runs).is_none() && report.runs.base > self.log.base.index {
+            let runs = self.log.runs();
+            let fork = runs.fork(&report.runs);
+            if report.runs.has_folded_past(fork) && !runs.has_folded_past(fork) {
                 // It has folded what this site never had: only a reign that knows it can go on.
                 return self.stand(Quorum::Heard, shared);
             }
@@ -131,8 +159,7 @@ impl Replicant {
             self.progress.entry(from.clone()).or_default().have = None;
             return;
         }
-        let fork = self.log.fork(&report.runs);
-        let have = fork.unwrap_or(0);
+        let have = self.log.fork(&report.runs);
         let reported = Progress {
             have: Some(have),
             rows_version: report.rows_version,
@@ -292,10 +319,12 @@ impl Replicant {
             return;
         }
         let folded = self.log.compact(index);
+        let index = self.log.base.index;
         self.deadlines.retain(|at, _| *at > index);
         for kept in &folded {
             if let Body::Run(op) = &kept.entry.body {
                 shared.fold(self.record.id, op.id, op.digest, out);
+                shared.finish(op);
             }
         }
         self.drop_records(&folded, out);

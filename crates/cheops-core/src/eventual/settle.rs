@@ -21,7 +21,9 @@ impl Replicant {
     /// Brings the service to the desired representation. Writes only what differs, never deletes.
     pub(super) fn settle(&mut self, shared: &mut Shared, out: &mut Output) {
         let upto = self.log.last();
-        if !self.leads(&shared.me) && upto < self.leader_last {
+        let behind = !self.leads(&shared.me) && upto < self.leader_last;
+        if upto == 0 || behind {
+            // What clients have written is not known here yet.
             return;
         }
         let desired = self.log.desired(upto).fields;
@@ -47,32 +49,25 @@ impl Replicant {
             .expect("only what is there is settled");
         self.mark_unknown(fields.keys().chain(&unset).cloned().collect());
         if shared.planted(Bug::DeleteAbsentOnHeal) && !unset.is_empty() {
-            let call = self.delete_call(shared);
-            let id = shared.call(self.record.id, &self.record.service, call, out);
-            self.call = Some((
-                id,
-                Doing::Settle {
-                    upto,
-                    fields,
-                    unset,
-                },
-            ));
-            return;
+            let call = self.delete_call(Vec::new(), shared);
+            let doing = Doing::Settle {
+                upto,
+                fields,
+                unset,
+            };
+            return self.begin(call, doing, shared, out);
         }
         let call = Call::Settle {
             local,
             fields: fields.clone(),
             unset: unset.clone(),
         };
-        let id = shared.call(self.record.id, &self.record.service, call, out);
-        self.call = Some((
-            id,
-            Doing::Settle {
-                upto,
-                fields,
-                unset,
-            },
-        ));
+        let doing = Doing::Settle {
+            upto,
+            fields,
+            unset,
+        };
+        self.begin(call, doing, shared, out);
     }
 
     /// Before a call that writes: whatever comes of it, what is there is not known until it has answered.
@@ -131,7 +126,7 @@ impl Replicant {
                 self.record.written.clear();
             }
             Outcome::Refused {
-                class: Refusal::Verdict,
+                class: Refusal::Verdict | Refusal::Taken | Refusal::Children,
                 status,
                 ..
             } => {
@@ -148,7 +143,8 @@ impl Replicant {
             Outcome::Refused {
                 class: Refusal::NoRoom,
                 ..
-            } => self.retry_ms = shared.now_ms + NO_ROOM_MS,
+            }
+            | Outcome::Waits(_) => self.retry_ms = shared.now_ms + NO_ROOM_MS,
             Outcome::Refused {
                 class: Refusal::NotReady,
                 ..

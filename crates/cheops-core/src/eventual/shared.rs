@@ -1,6 +1,6 @@
 //! What all replicants of a site share: links, answers, the outbox, timers, numbers.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use cheops_model::SiteName;
 use serde::{Deserialize, Serialize};
@@ -8,9 +8,11 @@ use serde::{Deserialize, Serialize};
 use super::message::Message;
 use super::planted::Bug;
 use crate::ids::{Boot, MeshKey, OperationId, ReplicantId};
-use crate::limits::{ANSWERS_MS, VOID_ATTEMPTS_MAX};
+use crate::limits::{
+    ANSWERS_MS, FINISHED_BYTES_MAX, FINISHED_MAX, UNCERTAIN_MAX, VOID_ATTEMPTS_MAX,
+};
 use crate::link::Link;
-use crate::operation::{Answer, Problem, Submission};
+use crate::operation::{Answer, Operation, Problem, Submission};
 use crate::output::{Call, CallId, ClientId, Effect, Output};
 use crate::record::{Table, encode, key_of};
 
@@ -100,8 +102,13 @@ pub(crate) struct Shared {
     pub(crate) down: BTreeSet<SiteName>,
     pub(crate) answers: BTreeMap<OperationId, (AnswerRecord, u64)>,
     pub(crate) outbox: BTreeMap<OperationId, OutboxRecord>,
+    /// What was folded lately, for whoever asks what it was.
+    pub(crate) finished: VecDeque<Operation>,
     pub(crate) outbox_until: BTreeMap<OperationId, u64>,
     pub(crate) waiters: BTreeMap<OperationId, Vec<Waiter>>,
+    /// Sent to others, who have not said what became of it: no later try is told that nothing happened.
+    uncertain: BTreeSet<OperationId>,
+    uncertain_order: VecDeque<OperationId>,
     pub(crate) calls: BTreeMap<CallId, ReplicantId>,
     /// Replicants to look after before this step ends.
     pub(crate) touched: BTreeSet<ReplicantId>,
@@ -136,8 +143,11 @@ impl Shared {
             down: BTreeSet::new(),
             answers: BTreeMap::new(),
             outbox: BTreeMap::new(),
+            finished: VecDeque::new(),
             outbox_until: BTreeMap::new(),
             waiters: BTreeMap::new(),
+            uncertain: BTreeSet::new(),
+            uncertain_order: VecDeque::new(),
             calls: BTreeMap::new(),
             touched: BTreeSet::new(),
             next_call: 0,
@@ -159,6 +169,33 @@ impl Shared {
 
     pub(crate) fn incarnation_of(&self, site: &SiteName) -> u64 {
         self.incarnations.get(site).copied().unwrap_or(0)
+    }
+
+    /// The run of a peer's agent that was heard last.
+    pub(crate) fn run_of(&self, site: &SiteName) -> Option<Boot> {
+        self.links.get(site).and_then(Link::peer)
+    }
+
+    pub(crate) fn doubt(&mut self, op: OperationId) {
+        if self.uncertain.insert(op) {
+            self.uncertain_order.push_back(op);
+        }
+        if self.uncertain_order.len() > UNCERTAIN_MAX
+            && let Some(oldest) = self.uncertain_order.pop_front()
+        {
+            self.uncertain.remove(&oldest);
+        }
+    }
+
+    /// Everybody it was sent to has said that nothing was done.
+    pub(crate) fn be_sure(&mut self, op: OperationId) {
+        if self.uncertain.remove(&op) {
+            self.uncertain_order.retain(|other| *other != op);
+        }
+    }
+
+    pub(crate) fn is_uncertain(&self, op: OperationId) -> bool {
+        self.uncertain.contains(&op)
     }
 
     pub(crate) fn is_up(&self, site: &SiteName) -> bool {
@@ -260,6 +297,9 @@ impl Shared {
         answer: Answer,
         out: &mut Output,
     ) {
+        if answer == Answer::OutcomeUnknown {
+            self.doubt(op);
+        }
         match waiter.asker {
             Asker::Client(client) => out.wish(Effect::Answer { client, answer }),
             Asker::Peer(site) => {
@@ -313,6 +353,9 @@ impl Shared {
         problem: Problem,
         out: &mut Output,
     ) {
+        if self.uncertain.contains(&op) {
+            return self.tell(op, waiter, Answer::OutcomeUnknown, out);
+        }
         if matches!(waiter.asker, Asker::Peer(_)) && !self.planted(Bug::RunAfter503) {
             self.remember(op, digest, None, Some(waiter.attempt), out);
         }
@@ -388,6 +431,27 @@ impl Shared {
         let (record, _) = self.answers.get_mut(&op).expect("it was just remembered");
         record.folded = Some(replicant);
         out.write(Table::Answers, key_of(op.0), Some(encode(record)));
+        // It has had its position: nobody need be asked for one.
+        self.drop_outbox(op, out);
+    }
+
+    /// Keeps in mind what an operation was, for a while.
+    pub(crate) fn finish(&mut self, op: &Operation) {
+        let mut op = op.clone();
+        if op.rest.len() > FINISHED_BYTES_MAX {
+            op.rest.clear();
+        }
+        self.finished.push_back(op);
+        if self.finished.len() > FINISHED_MAX {
+            self.finished.pop_front();
+        }
+    }
+
+    /// What became of an operation that stood in this log before that was folded.
+    pub(crate) fn folded_answer(&self, replicant: ReplicantId, op: OperationId) -> Option<Answer> {
+        let (record, _) = self.answers.get(&op)?;
+        let answer = record.answer.clone();
+        answer.filter(|_| record.folded == Some(replicant))
     }
 
     /// What was folded of one log, for somebody who gets the rest.
@@ -400,6 +464,10 @@ impl Shared {
     }
 
     pub(crate) fn is_buried(&self, replicant: ReplicantId) -> bool {
+        if self.planted(Bug::TakeLateMessages) {
+            // The second guard against what comes late.
+            return false;
+        }
         self.answers
             .get(&OperationId(replicant.0))
             .is_some_and(|(record, _)| record.buried)

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use cheops_model::SiteName;
 
 use super::gate::Fate;
-use super::message::Message;
+use super::message::{Message, Row};
 use super::planted::Bug;
 use super::replicant::{Doing, Recovery, Replicant};
 use super::send::Report;
@@ -13,9 +13,9 @@ use super::shared::{Asker, Shared, Timer};
 use super::submit::Forward;
 use crate::ids::{OperationId, ReplicantId};
 use crate::link::{Envelope, Verdict};
-use crate::operation::{Outcome, Submission};
+use crate::operation::{Form, Outcome, Submission};
 use crate::output::{CallId, ClientId, Effect, Output};
-use crate::record::{RecordError, Table};
+use crate::record::{RecordFault, Table};
 
 /// Time, on a clock that never goes back while the agent runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -81,6 +81,8 @@ pub enum Event {
         /// Which.
         op: OperationId,
     },
+    /// What waits may go on: there is room, or there are credentials, or what it depends on is there.
+    Hurry(ReplicantId),
     /// A site has left the mesh for good.
     Remove(SiteName),
 }
@@ -96,7 +98,7 @@ pub struct Quarantined {
     /// Under which key.
     pub key: Vec<u8>,
     /// Why.
-    pub error: RecordError,
+    pub error: RecordFault,
 }
 
 /// The protocol of one site.
@@ -122,6 +124,7 @@ impl Site {
             Event::Promote(id) => self.promote(id),
             Event::Repair { replicant, how } => self.repair(replicant, how),
             Event::Cancel { client, op } => self.cancel(client, op, out),
+            Event::Hurry(id) => self.hurry(id),
             Event::Remove(site) => self.remove(&site, out),
         }
         self.finish(out);
@@ -171,7 +174,7 @@ impl Site {
         }
         if replicant.leads(&shared.me)
             && replicant.is_hollow()
-            && replicant.record.form == crate::operation::Form::Replica
+            && replicant.record.form == Form::Replica
         {
             // Whoever wanted to make it has given up.
             replicant.erase(out);
@@ -181,6 +184,7 @@ impl Site {
         replicant.refresh_row(shared);
         let mut dead = false;
         if replicant.leads(&shared.me) {
+            replicant.seat_members(shared);
             if !shared.waiters.is_empty() {
                 replicant.answer_done(shared, out);
             }
@@ -271,12 +275,24 @@ impl Site {
                 self.shared.touched.insert(id);
             }
             Message::Forget { replicant, epoch } => self.on_forget(from, replicant, &epoch, out),
+            Message::Left { replicant, epoch } => self.on_left(from, replicant, &epoch, out),
             Message::Resubmit { op, fork, epoch } => {
                 let id = op.replicant;
                 let Some(replicant) = self.replicants.get_mut(&id) else {
                     return;
                 };
-                if replicant.leads(&self.shared.me) && *replicant.reign() == epoch {
+                if !replicant.leads(&self.shared.me) || *replicant.reign() != epoch {
+                    return;
+                }
+                if let Some(answer) = self.shared.folded_answer(id, op.id) {
+                    let (op, attempt) = (op.id, 0);
+                    let answered = Message::Answered {
+                        op,
+                        attempt,
+                        answer,
+                    };
+                    self.shared.send(from, answered, out);
+                } else {
                     replicant.readmit(op, fork, &mut self.shared, out);
                     self.shared.touched.insert(id);
                 }
@@ -351,10 +367,16 @@ impl Site {
                 let Some(replicant) = self.replicants.get_mut(&id) else {
                     return;
                 };
-                if replicant.is_hollow() && replicant.record.epoch.site == *from {
+                // Of a queue nobody else would know.
+                let told = replicant.record.recovery == Recovery::Done
+                    || replicant.record.form == Form::Queue;
+                if told && replicant.is_hollow() && replicant.record.epoch.site == *from {
                     replicant.erase(out);
                     self.replicants.remove(&id);
                     return self.shared.arm(Timer::Replicant(id), None);
+                }
+                if replicant.leads(&self.shared.me) {
+                    replicant.see_off(from);
                 }
                 replicant.on_unknown(from, &mut self.shared);
                 self.shared.touched.insert(id);
@@ -388,13 +410,24 @@ impl Site {
         if header.epoch.site != *from {
             return false;
         }
-        let recovery = if self.is_first(row) {
+        let silent = |site: &SiteName| self.shared.record.unasked.contains(site);
+        let told = self.shared.boot.incarnation == 1 || !header.rows.keys().any(silent);
+        let recovery = if told && self.is_first(row) {
             Recovery::Done
         } else {
             Recovery::Asking
         };
-        self.replicants
-            .insert(header.id, Replicant::from_header(header, recovery));
+        let mut replicant = Replicant::from_header(header, recovery);
+        if row.version > 0 && row.incarnation == self.shared.boot.incarnation {
+            // This very disk had a record, and has left: it starts anew, and runs nothing that was before.
+            let mine = Row {
+                version: row.version,
+                since: header.runs.last,
+                ..Row::pending(row.incarnation)
+            };
+            replicant.record.rows.insert(self.shared.me.clone(), mine);
+        }
+        self.replicants.insert(header.id, replicant);
         true
     }
 
@@ -458,6 +491,7 @@ impl Site {
             } => {
                 replicant.settle_outcome((upto, fields, unset), outcome, shared);
             }
+            Doing::Leave => replicant.leave_outcome(outcome, shared),
         }
     }
 

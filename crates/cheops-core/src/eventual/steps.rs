@@ -45,7 +45,7 @@ pub enum Progress {
 pub struct Step {
     /// How far.
     pub progress: Progress,
-    /// What the service said, or why it waits .
+    /// What the service said, or why it waits ([`Wait::status`](crate::Wait)).
     pub status: Option<u16>,
     /// Calls so far; known of this site alone.
     pub attempts: u32,
@@ -89,30 +89,35 @@ impl Site {
             .or_else(|| self.finished_operation(id))
     }
 
-    /// Every operation that is not finished everywhere.
+    /// Every operation that is not finished everywhere, and those finished lately.
     pub fn operations(&self) -> impl Iterator<Item = OperationId> + '_ {
         let live = self.replicants.values().flat_map(|r| {
             let pending = r.pending.iter().map(|pending| pending.op.id);
             r.operations().into_iter().chain(pending)
         });
         let taken = self.shared.outbox.keys().copied();
-        live.chain(taken)
+        let finished = self.shared.finished.iter().map(|op| op.id);
+        live.chain(taken).chain(finished)
     }
 
-    /// The same as they stand: what is in the logs, at the gates, and on its way to a leader.
+    /// The same as they stand, each looked at once.
     pub fn every_operation(&self) -> impl Iterator<Item = OperationView> + '_ {
         let live = self.replicants.values().flat_map(|replicant| {
             let pending = replicant.pending.iter().map(|pending| pending.op.id);
             let ids = replicant.operations().into_iter().chain(pending);
             ids.filter_map(|id| self.live_operation(replicant, id))
         });
-        let unordered = |id: &&OperationId| {
-            let of = self.shared.outbox[*id].submission.op.replicant;
+        let lost = |of: ReplicantId, id: OperationId| {
             let replicant = self.replicants.get(&of);
-            replicant.is_none_or(|replicant| replicant.digest_of(**id).is_none())
+            replicant.is_none_or(|replicant| replicant.digest_of(id).is_none())
         };
-        let taken = self.shared.outbox.keys().filter(unordered);
-        live.chain(taken.filter_map(|id| self.taken_operation(*id)))
+        let taken = self.shared.outbox.iter();
+        let taken = taken.filter(move |(id, kept)| lost(kept.submission.op.replicant, **id));
+        let taken = taken.filter_map(|(id, _)| self.taken_operation(*id));
+        let done = self.shared.finished.iter();
+        let done = done.filter(move |op| lost(op.replicant, op.id));
+        let done = done.filter_map(|op| self.finished_operation(op.id));
+        live.chain(taken).chain(done)
     }
 
     fn live_operation(&self, replicant: &Replicant, id: OperationId) -> Option<OperationView> {
@@ -176,6 +181,7 @@ impl Site {
         );
         let later = replicant.retry_ms > self.shared.now_ms;
         Step {
+            attempts: if trying { replicant.attempts } else { 0 },
             next_try_ms: (trying && later).then_some(replicant.retry_ms),
             ..Step::told(progress, status)
         }
@@ -212,10 +218,14 @@ impl Site {
     }
 
     fn finished_operation(&self, id: OperationId) -> Option<OperationView> {
+        let op = self.shared.finished.iter().find(|op| op.id == id).cloned();
         let folded = self.shared.answers.get(&id);
-        let replicant = folded.and_then(|(record, _)| record.folded);
+        let folded = folded.and_then(|(record, _)| record.folded);
+        let replicant = op.as_ref().map(|op| op.replicant).or(folded);
         let answer = self.answer_of(id);
-        answer.as_ref()?;
+        if op.is_none() && answer.is_none() {
+            return None;
+        }
         // Folded once every site had applied it, or will be settled past it.
         let rows = replicant.and_then(|id| self.replicants.get(&id));
         let rows = rows.map(|replicant| replicant.record.rows.keys().cloned());
@@ -227,7 +237,7 @@ impl Site {
         let done = Step::told(done, None);
         let sites = rows.into_iter().flatten().map(|site| (site, done.clone()));
         Some(OperationView {
-            op: None,
+            op,
             replicant,
             index: None,
             sites: sites.collect(),
@@ -243,6 +253,9 @@ impl Site {
 
 /// What a site's own word says of an entry.
 fn told_progress(index: u64, row: &Row, has_it: bool) -> (Progress, Option<u16>) {
+    if index <= row.since {
+        return (Progress::Covered, None);
+    }
     if index <= row.applied {
         return (Progress::Applied, None);
     }

@@ -10,21 +10,36 @@ use super::planted::Bug;
 use super::replicant::{Recovery, Replicant};
 use super::shared::{Asker, OutboxRecord, Timer, Waiter};
 use super::site::Site;
-use crate::ids::{Epoch, OperationId};
+use crate::ids::{Boot, Epoch, OperationId};
 use crate::limits::{LOG_ENTRIES_MAX, OUTBOX_MAX, PENDING_MAX, RESEND_MS};
-use crate::operation::{Answer, Form, Kind, Mode, Problem, Submission};
+use crate::operation::{Answer, Form, Kind, Mode, Naming, Problem, Submission};
 use crate::output::{ClientId, Effect, Output};
 
 /// A request that another site orders, and that somebody waits for here. Not on disk: if this agent stops, its
 /// clients hear nothing.
 pub(crate) struct Forward {
     submission: Submission,
+    since_ms: u64,
     to: SiteName,
     epoch: Option<Epoch>,
-    /// Who may have it and has not said otherwise.
-    unresolved: BTreeSet<SiteName>,
+    /// Who may have it and has not said otherwise: what one run of an agent says, it does not say for the one before.
+    unresolved: BTreeSet<(SiteName, Option<Boot>)>,
     /// The last sure no.
     problem: Option<Problem>,
+    /// What was sent before this, and never heard of again, cannot be spoken for.
+    earlier: Earlier,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Earlier {
+    Nothing,
+    MayBeDone,
+}
+
+impl Forward {
+    fn is_surely_not_done(&self) -> bool {
+        self.unresolved.is_empty() && self.earlier == Earlier::Nothing
+    }
 }
 
 impl Site {
@@ -51,8 +66,16 @@ impl Site {
         if let Some(answer) = self.known_answer(&submission) {
             return self.shared.tell(op.id, waiter, answer, out);
         }
-        if self.shared.outbox.len() >= OUTBOX_MAX {
-            let problem = Problem::Busy;
+        let stranded = self
+            .replicants
+            .get(&op.replicant)
+            .is_some_and(|r| r.record.recovery == Recovery::Stranded);
+        if stranded || self.shared.outbox.len() >= OUTBOX_MAX {
+            let problem = if stranded {
+                Problem::Recovering
+            } else {
+                Problem::Busy
+            };
             return self.shared.void_one(op.id, op.digest, waiter, problem, out);
         }
         let id = op.id;
@@ -166,6 +189,9 @@ impl Site {
             let now = Some(replicant.record.epoch.clone());
             return self.not_leader(waiter, id, epoch, now, out);
         }
+        if replicant.has_parked(id) {
+            return self.shared.tell(id, waiter, Answer::Conflict, out);
+        }
         if let Some(kept) = replicant.log.find(id) {
             let (index, stage) = (kept.entry.index, kept.stage.clone());
             let applied = replicant
@@ -203,6 +229,11 @@ impl Site {
     fn accept_unknown(&mut self, waiter: Waiter, submission: Submission, out: &mut Output) {
         let op = submission.op.id;
         let involved = submission.sites.contains(&self.shared.me);
+        let adopts = matches!(submission.naming, Naming::Adopted(_));
+        if adopts && (!involved || matches!(waiter.asker, Asker::Peer(_))) {
+            // Only the site whose service has it knows it by that name.
+            return self.shared.tell(op, waiter, Answer::Conflict, out);
+        }
         if submission.op.kind == Kind::Create && involved && self.may_have_made(&submission) {
             return self.not_yet(waiter, &submission, out);
         }
@@ -303,12 +334,11 @@ impl Site {
         let Asker::Peer(site) = waiter.asker.clone() else {
             unreachable!("only peers mean a reign");
         };
-        if epoch
+        let mine = epoch
             .as_ref()
-            .is_some_and(|meant| meant.site == self.shared.me)
-            && epoch > now
-        {
-            // A reign of this site that its disk does not remember: what was done in it is not known.
+            .is_some_and(|meant| meant.site == self.shared.me);
+        if mine && (epoch > now || self.shared.boot.incarnation > 1) {
+            // A reign of this site that its disk may not remember: what was done in it is not known.
             return self.shared.tell(op, waiter, Answer::OutcomeUnknown, out);
         }
         let attempt = waiter.attempt;
@@ -336,10 +366,15 @@ impl Site {
         self.shared.wait(op, waiter);
         let forward = Forward {
             submission,
+            since_ms: self.shared.now_ms,
             to,
             epoch,
             unresolved: BTreeSet::new(),
             problem: None,
+            earlier: match self.shared.is_uncertain(op) {
+                true => Earlier::MayBeDone,
+                false => Earlier::Nothing,
+            },
         };
         self.forwards.insert(op, forward);
         self.send_forward(op, out);
@@ -368,7 +403,13 @@ impl Site {
             // The last part of the wait is for the answer to come back.
             *ms = deadline_ms.saturating_sub(self.shared.now_ms) * 3 / 4;
         }
-        forward.unresolved.insert(forward.to.clone());
+        if let Some(left) = &mut submission.op.ttl_ms {
+            // Its time goes on while it is on its way.
+            *left = left.saturating_sub(self.shared.now_ms - forward.since_ms);
+        }
+        let run = self.shared.run_of(&forward.to);
+        forward.unresolved.insert((forward.to.clone(), run));
+        self.shared.doubt(op);
         let (to, epoch) = (forward.to.clone(), forward.epoch.clone());
         self.shared
             .send(&to, Message::Submit { submission, epoch }, out);
@@ -391,12 +432,13 @@ impl Site {
         let Some(forward) = self.forwards.get_mut(&op) else {
             return;
         };
-        if forward.submission.attempt != attempt || !forward.unresolved.contains(from) {
+        let said = (from.clone(), self.shared.run_of(from));
+        if forward.submission.attempt != attempt || !forward.unresolved.contains(&said) {
             return;
         }
         match answer {
             Answer::Unavailable(problem) => {
-                forward.unresolved.remove(from);
+                forward.unresolved.remove(&said);
                 forward.problem = Some(problem);
                 self.end_forward(op, out);
             }
@@ -423,7 +465,8 @@ impl Site {
         if forward.submission.attempt != attempt || forward.epoch != meant {
             return;
         }
-        forward.unresolved.remove(from);
+        let said = (from.clone(), self.shared.run_of(from));
+        forward.unresolved.remove(&said);
         forward.problem = Some(Problem::NotLeader(from.clone()));
         let Some(replicant) = self.replicants.get(&forward.submission.op.replicant) else {
             return;
@@ -447,8 +490,12 @@ impl Site {
             return;
         }
         let digest = forward.submission.op.digest;
-        match (forward.unresolved.is_empty(), forward.problem) {
-            (true, Some(problem)) => self.shared.void(op, digest, problem, out),
+        let sure = forward.is_surely_not_done();
+        match (sure, forward.problem) {
+            (true, Some(problem)) => {
+                self.shared.be_sure(op);
+                self.shared.void(op, digest, problem, out);
+            }
             _ => {
                 for waiter in self.shared.waiters.remove(&op).unwrap_or_default() {
                     self.shared.tell(op, waiter, Answer::OutcomeUnknown, out);
@@ -481,13 +528,12 @@ impl Site {
         let sure = match self.forwards.get(&op) {
             Some(forward) if self.is_known(&forward.submission) => None,
             Some(forward) => forward
-                .unresolved
-                .is_empty()
+                .is_surely_not_done()
                 .then_some(forward.submission.op.digest),
             None => dropped,
         };
-        if idle {
-            self.forwards.remove(&op);
+        if idle && self.forwards.remove(&op).is_some() && sure.is_some() {
+            self.shared.be_sure(op);
         }
         for waiter in late {
             match sure {

@@ -1,15 +1,15 @@
 //! What a site can tell of its replicants, for people and for the simulator. Changes nothing.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use cheops_model::SiteName;
 
-use super::log::{Body, Stage};
+use super::log::{Body, Runs, Stage};
 use super::message::Row;
-use super::replicant::{Mend, Recovery};
+use super::replicant::{Mend, Recovery, Replicant};
 use super::site::Site;
-use crate::ids::{Epoch, OperationId, ReplicantId};
-use crate::operation::{Fields, Form, Operation};
+use crate::ids::{Epoch, OperationId, Position, ReplicantId};
+use crate::operation::{Fields, Form, Handover, Operation};
 
 /// One replicant as this site knows it.
 #[derive(Clone, Debug)]
@@ -24,6 +24,16 @@ pub struct ReplicantView {
     pub create: Option<Operation>,
     /// The id that clients see.
     pub meta: Option<String>,
+    /// What it lies below.
+    pub parent: Option<ReplicantId>,
+    /// What is shown of it, as it was handed in.
+    pub about: Vec<u8>,
+    /// Who takes over.
+    pub handover: Handover,
+    /// The local resource was found by its looks, not by proof.
+    pub matched: bool,
+    /// Sites that are away for so long that they lost their queue: they will be settled. Known to the leader.
+    pub needs_settle: BTreeSet<SiteName>,
     /// Whom this site follows.
     pub epoch: Epoch,
     /// True if this site orders it.
@@ -38,6 +48,8 @@ pub struct ReplicantView {
     pub log: Vec<(u64, Epoch, OperationId, Stage)>,
     /// What was folded.
     pub base: u64,
+    /// Under whom each entry was ordered, also those that were folded.
+    pub runs: Runs,
     /// Conflicts nobody has resolved.
     pub parked: Vec<Operation>,
     /// True if somebody has to decide whether it still exists.
@@ -91,6 +103,11 @@ impl Site {
             service: record.service.clone(),
             create: record.create.clone(),
             meta: record.meta.clone(),
+            parent: record.parent,
+            about: record.about.clone(),
+            handover: record.handover,
+            matched: record.matched,
+            needs_settle: replicant.needing_settle(),
             epoch: record.epoch.clone(),
             leads: replicant.leads(&self.shared.me),
             rows: record.rows.clone(),
@@ -98,6 +115,7 @@ impl Site {
             deleted: desired.deleted,
             log: replicant.log.iter().map(entry).collect(),
             base: replicant.log.base.index,
+            runs: replicant.log.runs(),
             parked,
             stranded: record.recovery == Recovery::Stranded,
             idle,
@@ -121,6 +139,41 @@ impl Site {
         }
     }
 
+    /// What a site calls the resource that clients know by this id. Nothing if it is not there, or is deleted.
+    pub fn local_of(&self, service: &str, meta: &str) -> Option<String> {
+        let replicant = self.by_meta(service, meta)?;
+        replicant.row(&self.shared.me).local.clone()
+    }
+
+    /// What clients call the resource that this site's service knows by this id.
+    pub fn meta_of(&self, service: &str, local: &str) -> Option<String> {
+        let own = |r: &Replicant| r.row(&self.shared.me).local.as_deref() == Some(local);
+        let mut of = self.replicants.values();
+        let found = of.find(|r| r.record.service == service && own(r))?;
+        found.record.meta.clone()
+    }
+
+    /// Where the resource lives that clients know by this id; a request that names it can run nowhere else.
+    pub fn sites_of(&self, service: &str, meta: &str) -> Vec<SiteName> {
+        let replicant = self.by_meta(service, meta);
+        replicant.map_or(Vec::new(), |r| r.record.rows.keys().cloned().collect())
+    }
+
+    /// How far this site's replica is: what a precondition of a client becomes.
+    pub fn position(&self, id: ReplicantId) -> Option<Position> {
+        let replicant = self.replicants.get(&id)?;
+        let index = replicant.row(&self.shared.me).applied;
+        let epoch = replicant.log.runs().epoch_at(index)?.clone();
+        Some(Position { epoch, index })
+    }
+
+    fn by_meta(&self, service: &str, meta: &str) -> Option<&Replicant> {
+        let is = |r: &&Replicant| r.record.meta.as_deref() == Some(meta);
+        let mut of = self.replicants.values().filter(is);
+        let found = of.find(|r| r.record.service == service)?;
+        (!found.log.desired(found.log.last()).deleted).then_some(found)
+    }
+
     /// What this site has taken and nobody has ordered yet.
     pub fn outbox(&self) -> impl Iterator<Item = &Operation> {
         self.shared.outbox.values().map(|kept| &kept.submission.op)
@@ -134,5 +187,16 @@ impl Site {
             .map(|r| r.log.len() + r.pending.len())
             .sum();
         log + self.forwards.len() + self.shared.waiters.len() + self.shared.calls.len()
+    }
+}
+
+impl Replicant {
+    fn needing_settle(&self) -> BTreeSet<SiteName> {
+        let base = self.log.base.index;
+        let behind = self
+            .progress
+            .iter()
+            .filter(|(_, known)| known.have.is_some_and(|have| have < base));
+        behind.map(|(site, _)| site.clone()).collect()
     }
 }

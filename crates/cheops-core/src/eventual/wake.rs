@@ -51,8 +51,9 @@ impl Replicant {
             at(candidacy.next_ms);
         } else if self.leads(&shared.me) {
             let last = self.log.last();
-            for progress in self.progress.values() {
-                let lacks = progress.have != Some(last)
+            for (site, progress) in &self.progress {
+                let lacks = self.has_left(site)
+                    || progress.have != Some(last)
                     || progress.rows_version != self.record.rows_version;
                 if (lacks || auto || self.record.forgetting) && !progress.forgotten {
                     at(progress.next_ms);

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use cheops_core::eventual::{FoundRecords, Tuning};
-use cheops_core::operation::{DoubtBy, Fields, Form, Handover, Kind, Mode, Repeat};
+use cheops_core::operation::{DoubtBy, Fields, Kind};
 use cheops_core::{
     Answer, Birth, Call, CallId, Change, ClientId, Effect, Envelope, Event, MeshKey, Now,
     Operation, OperationId, Outcome, Output, ReplicantId, Site, Submission, Table,
@@ -201,26 +201,17 @@ pub fn submission(
         .iter()
         .map(|(f, v)| (f.to_string(), v.to_string()))
         .collect();
+    let id = OperationId(id);
     let op = Operation {
-        id: OperationId(id),
-        replicant: ReplicantId(of),
-        kind,
         fields,
         rest: b"POST /things".to_vec(),
-        repeat: Repeat::Never,
-        digest: id as u64,
-        origin: name(sites[0]),
-        ttl_ms: None,
-        expects: None,
+        digest: id.0 as u64,
+        ..Operation::new(id, ReplicantId(of), kind, name(sites[0]))
     };
+    let sites = sites.iter().map(|site| name(site)).collect();
     Submission {
-        op,
-        sites: sites.iter().map(|site| name(site)).collect(),
-        service: "thing".into(),
         doubt: DoubtBy::Mark,
-        handover: Handover::ByHand,
-        form: Form::Replica,
-        attempt: id as u64,
-        mode: Mode::Wait(5_000),
+        attempt: id.0 as u64,
+        ..Submission::new(op, sites, "thing", 5_000)
     }
 }

@@ -2,11 +2,12 @@
 
 use std::collections::HashMap;
 use std::net::{IpAddr, SocketAddr};
+use std::time::SystemTime;
 
 use cheops_model::{Labels, ServiceName, SiteName};
 use serde::{Deserialize, Serialize};
 
-use crate::limits::{ALIASES_MAX, LABELS_MAX, SERVICES_MAX, TEXT_BYTES_MAX};
+use crate::limits::{ALIASES_MAX, DECLARED_LINKS_MAX, LABELS_MAX, SERVICES_MAX, TEXT_BYTES_MAX};
 
 /// The version of the messages between agents. Another one has other names in the TLS handshake.
 pub const PROTOCOL: u32 = 1;
@@ -16,7 +17,7 @@ pub const PROTOCOL: u32 = 1;
 pub struct Announcement {
     /// Its name, the same as in its certificate.
     pub site: SiteName,
-    /// Differs each time an agent starts: see [`new_incarnation`].
+    /// Grows from start to start of the agent: see [`new_incarnation`].
     pub incarnation: u64,
     /// Chosen by its operator.
     #[serde(default)]
@@ -24,6 +25,12 @@ pub struct Announcement {
     /// The site above it, in a tree.
     #[serde(default)]
     pub parent: Option<SiteName>,
+    /// Sites beside it, in a tree, that it declares a link with.
+    #[serde(default)]
+    pub links: Vec<SiteName>,
+    /// It refuses mutations from elsewhere.
+    #[serde(default)]
+    pub held: bool,
     /// Where peers reach it: `host:port`.
     pub advertise: String,
     /// What it offers.
@@ -71,9 +78,12 @@ pub enum AnnouncementFault {
     Twice(ServiceName),
 }
 
-/// A number that two starts of an agent do not share. It fits a JSON number of any reader.
+/// A number that two starts of an agent do not share, and that grows from start to start as far as
+/// the clock does: milliseconds, and 11 bits of chance. It fits a JSON number of any reader.
 pub fn new_incarnation() -> u64 {
-    rand::random::<u64>() >> 11
+    let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
+    let ms = since.unwrap_or_default().as_millis() as u64;
+    ((ms << 11) | u64::from(rand::random::<u16>() >> 5)) & ((1 << 53) - 1)
 }
 
 impl Announcement {
@@ -85,6 +95,7 @@ impl Announcement {
             fits("a label", key)?;
             fits("a label", value)?;
         }
+        count("links", self.links.len(), DECLARED_LINKS_MAX)?;
         count("services", self.services.len(), SERVICES_MAX)?;
         self.services
             .iter()
@@ -204,6 +215,8 @@ mod tests {
             incarnation: new_incarnation(),
             labels: Labels::default(),
             parent: None,
+            links: Vec::new(),
+            held: false,
             advertise: "127.0.0.1:1".into(),
             services: vec![service("image", "glance")],
             protocol: PROTOCOL,

@@ -18,8 +18,9 @@ use tokio::time::timeout;
 use tracing::debug;
 
 use super::accept::Accepted;
-use super::message::{BEAT_PATH, Beat, HELLO_PATH, Hello, encode};
+use super::message::{BEAT_PATH, Beat, DATAGRAM_PATH, HELLO_PATH, Hello, REPORT_PATH, encode};
 use super::owner::Event;
+use super::report::Reports;
 use super::roster::Refusal;
 use crate::limits::{CONTROL_BYTES_MAX, HELLO_DEADLINE};
 
@@ -96,9 +97,11 @@ async fn route(peer: &Peer, request: Request<Incoming>) -> Result<Bytes, Refused
     match request.uri().path() {
         HELLO_PATH => hello(peer, read(request).await?).await,
         BEAT_PATH => beat(peer, read(request).await?).await,
+        DATAGRAM_PATH => datagram(peer, read_bytes(request).await?).await,
+        REPORT_PATH => reports(peer, read(request).await?).await,
         _ => Err(Refused(
             StatusCode::NOT_FOUND,
-            "only hello and beat are known".into(),
+            "only hello, beat, datagram and report are known".into(),
         )),
     }
 }
@@ -143,11 +146,33 @@ async fn beat(peer: &Peer, _: Beat) -> Result<Bytes, Refused> {
     Ok(encode(&state))
 }
 
+/// A datagram over a link: UDP is blocked between the two.
+async fn datagram(peer: &Peer, sealed: Bytes) -> Result<Bytes, Refused> {
+    let peer_name = Some(peer.site.clone());
+    let event = Event::Datagram {
+        sealed,
+        peer: peer_name,
+    };
+    put(peer, event).await?;
+    Ok(encode(&()))
+}
+
+async fn reports(peer: &Peer, reports: Reports) -> Result<Bytes, Refused> {
+    let site = peer.site.clone();
+    put(peer, Event::Reported { site, reports }).await?;
+    Ok(encode(&()))
+}
+
 async fn put(peer: &Peer, event: Event) -> Result<(), Refused> {
     peer.events.send(event).await.map_err(|_| stopping())
 }
 
 async fn read<T: DeserializeOwned>(request: Request<Incoming>) -> Result<T, Refused> {
+    serde_json::from_slice(&read_bytes(request).await?)
+        .map_err(|fault| Refused(StatusCode::BAD_REQUEST, fault.to_string()))
+}
+
+async fn read_bytes(request: Request<Incoming>) -> Result<Bytes, Refused> {
     let body = Limited::new(request.into_body(), CONTROL_BYTES_MAX).collect();
     let late = |_| {
         Refused(
@@ -158,10 +183,8 @@ async fn read<T: DeserializeOwned>(request: Request<Incoming>) -> Result<T, Refu
     let body = timeout(HELLO_DEADLINE, body)
         .await
         .map_err(late)?
-        .map_err(unread)?
-        .to_bytes();
-    serde_json::from_slice(&body)
-        .map_err(|fault| Refused(StatusCode::BAD_REQUEST, fault.to_string()))
+        .map_err(unread)?;
+    Ok(body.to_bytes())
 }
 
 fn unread(fault: Box<dyn std::error::Error + Send + Sync>) -> Refused {
@@ -178,6 +201,7 @@ fn status_of(refusal: Refusal) -> StatusCode {
         Refusal::Ourselves => StatusCode::MISDIRECTED_REQUEST,
         Refusal::NameTaken => StatusCode::CONFLICT,
         Refusal::Full => StatusCode::INSUFFICIENT_STORAGE,
+        Refusal::Out(_) => StatusCode::FORBIDDEN,
     }
 }
 

@@ -4,10 +4,11 @@ use std::sync::Arc;
 
 use cheops_model::SiteName;
 use tokio::net::TcpStream;
-use tokio::sync::watch;
+use tokio::sync::{mpsc, watch};
 use tokio_rustls::client::TlsStream;
 
 use super::connect::{Connector, DialError};
+use super::owner::Event;
 use super::view::View;
 
 /// Dials sites. Cheap to clone; any thread may use it.
@@ -16,6 +17,7 @@ pub struct Dialer {
     requests: Connector,
     log: Connector,
     view: watch::Receiver<Arc<View>>,
+    events: mpsc::Sender<Event>,
 }
 
 impl Dialer {
@@ -23,11 +25,13 @@ impl Dialer {
         requests: Connector,
         log: Connector,
         view: watch::Receiver<Arc<View>>,
+        events: mpsc::Sender<Event>,
     ) -> Dialer {
         Dialer {
             requests,
             log,
             view,
+            events,
         }
     }
 
@@ -46,7 +50,10 @@ impl Dialer {
         Ok(connected.stream)
     }
 
+    /// Where the site is. Whoever asks is about to use it, which is worth a link: if it cannot be
+    /// told of now, the next time will do.
     fn address(&self, site: &SiteName) -> Result<String, DialError> {
+        let _ = self.events.try_send(Event::Used { site: site.clone() });
         let view = self.view.borrow();
         let known = view
             .sites

@@ -3,13 +3,14 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};
 
+use cheops_core::membership::{Coordinate, Reach, StandingWord};
 use cheops_model::{Mark, SiteName};
 use tracing::warn;
 
 use super::announcement::{Announcement, dialable};
 use super::roster::{Now, Via};
 use super::trips::Trips;
-use super::view::SiteView;
+use super::view::{Backlog, SiteView};
 use crate::limits::{HINTS_MAX, RIVAL_PATIENCE};
 
 /// Our link to a site.
@@ -29,7 +30,13 @@ pub(super) struct Known {
     /// Other addresses, oldest first, so that what peers tell in turn does not swing.
     hints: Vec<String>,
     link: Option<Up>,
-    since: SystemTime,
+    /// As last judged, and since when.
+    pub(super) shown: Mark,
+    pub(super) since: SystemTime,
+    /// Where it lies, as plans were last made with.
+    placed: Option<Coordinate>,
+    /// How our own path to it is, as last judged.
+    pub(super) reach: Reach,
     trips: Trips,
     rival: Option<Rival>,
 }
@@ -50,7 +57,10 @@ impl Known {
             announced: None,
             hints: Vec::new(),
             link: None,
+            shown: Mark::Unknown,
             since: now.time,
+            placed: None,
+            reach: Reach::Untried,
             trips: Trips::default(),
             rival: None,
         }
@@ -63,19 +73,36 @@ impl Known {
         now: Now,
     ) -> Known {
         let hints = advertise.into_iter().collect();
+        let shown = match &announcement {
+            Some(_) => Mark::Autonomous,
+            None => Mark::Unknown,
+        };
         Known {
             announcement,
             hints,
+            shown,
             ..Known::new(now)
         }
     }
 
-    pub(super) fn mark(&self) -> Mark {
-        match (&self.link, &self.announcement) {
-            (Some(_), _) => Mark::Connected,
-            (None, Some(_)) => Mark::Autonomous,
-            (None, None) => Mark::Unknown,
+    /// Whether our link to it is up.
+    pub(super) fn is_linked(&self) -> bool {
+        self.link.is_some()
+    }
+
+    /// What somebody else tells of its announcement. True if that is new.
+    pub(super) fn hear_announcement(&mut self, told: &Arc<Announcement>) -> bool {
+        let known = self.announcement.as_deref();
+        // Of one start, only what the site itself says counts, once it spoke to us.
+        let spoke = self.announced.is_some();
+        let newer = known.is_none_or(|known| {
+            let same_start = told.incarnation == known.incarnation;
+            told.incarnation > known.incarnation || (same_start && !spoke && **told != *known)
+        });
+        if newer {
+            self.announcement = Some(told.clone());
         }
+        newer
     }
 
     /// Takes over what the site says of itself. True if that is new.
@@ -88,28 +115,24 @@ impl Known {
         if self.announcement.as_deref() == Some(&said) {
             return moved;
         }
-        let before = self.mark();
         self.announcement = Some(Arc::new(said));
-        self.settle(before, now);
         true
     }
 
     /// Our link is up. True if it was not.
     pub(super) fn link_up(&mut self, up: Up, now: Now) -> bool {
-        let before = self.mark();
+        let was_down = self.link.is_none();
         self.last_heard = Some(now.instant);
         // The address that works is kept, whatever else was said: it may be the only one.
         self.hints = vec![up.address.clone()];
         self.rival = None;
         self.link = Some(up);
-        self.settle(before, now)
+        was_down
     }
 
     /// Our link is gone. True if it was up.
-    pub(super) fn link_down(&mut self, now: Now) -> bool {
-        let before = self.mark();
-        self.link = None;
-        self.settle(before, now)
+    pub(super) fn link_down(&mut self) -> bool {
+        self.link.take().is_some()
     }
 
     pub(super) fn beat(&mut self, trip: Duration, now: Now) {
@@ -162,6 +185,19 @@ impl Known {
         self.add_proven(address)
     }
 
+    /// Takes over where it lies, if that is far enough from where plans have it. True if it is.
+    pub(super) fn take_place(&mut self, place: Option<Coordinate>) -> bool {
+        let moved = match (&self.placed, &place) {
+            (Some(before), Some(now)) => before.is_apart(now),
+            (None, Some(_)) => true,
+            (_, None) => false,
+        };
+        if moved {
+            self.placed = place;
+        }
+        moved
+    }
+
     /// Where to try, best first.
     pub(super) fn addresses(&self) -> Vec<String> {
         let mut addresses: Vec<String> = self.announced.iter().cloned().collect();
@@ -184,19 +220,17 @@ impl Known {
         let linked = self.link.as_ref().map(|up| up.address.clone());
         SiteView {
             announcement: self.announcement.clone(),
-            mark: self.mark(),
+            mark: self.shown,
             since: self.since,
             last_heard: self.last_heard,
             rtt: self.trips.estimate(),
             advertise: linked.or_else(|| self.advertise()),
+            linked: self.is_linked(),
+            reach: self.reach,
+            standing: StandingWord::Attached,
+            place: self.placed,
+            backlog: Backlog::default(),
+            report: None,
         }
-    }
-
-    fn settle(&mut self, before: Mark, now: Now) -> bool {
-        let changed = self.mark() != before;
-        if changed {
-            self.since = now.time;
-        }
-        changed
     }
 }

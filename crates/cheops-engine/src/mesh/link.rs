@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
+use bytes::Bytes;
 use cheops_model::SiteName;
 use tokio::sync::{Notify, mpsc, watch};
 use tokio::time::{MissedTickBehavior, interval, sleep};
@@ -31,12 +32,20 @@ pub(super) struct Link {
     pub(super) site: SiteName,
     pub(super) addresses: watch::Receiver<Vec<String>>,
     pub(super) wake: Arc<Notify>,
+    /// Messages for the peer that need no answer.
+    pub(super) messages: mpsc::Receiver<Message>,
     pub(super) shared: Shared,
 }
+
+/// A message for a peer that needs no answer: where it goes, and what it says.
+pub(super) type Message = (&'static str, Bytes);
 
 impl Link {
     /// Keeps the link as well as it can, for ever.
     pub(super) async fn run(mut self) {
+        let (closed, never) = mpsc::channel(1);
+        drop(closed);
+        let mut messages = std::mem::replace(&mut self.messages, never);
         let mut pauses = Pauses::new();
         let mut complaints = Complaints::default();
         let mut turn = 0;
@@ -45,7 +54,8 @@ impl Link {
                 return;
             };
             let started = Instant::now();
-            let mut failure = match self.try_once(&address, &mut complaints).await {
+            let attempt = self.try_once(&address, &mut complaints, &mut messages);
+            let mut failure = match attempt.await {
                 Attempt::WasUp => {
                     pauses.reset();
                     Failure::Unreachable
@@ -86,9 +96,14 @@ impl Link {
         }
     }
 
-    async fn try_once(&self, address: &str, complaints: &mut Complaints) -> Attempt {
+    async fn try_once(
+        &self,
+        address: &str,
+        complaints: &mut Complaints,
+        messages: &mut mpsc::Receiver<Message>,
+    ) -> Attempt {
         match self.connect(address).await {
-            Ok(connected) => self.keep(connected, address, complaints).await,
+            Ok(connected) => self.keep(connected, address, complaints, messages).await,
             Err(fault) => {
                 complaints.say(&self.site, &fault.to_string(), fault.failure());
                 let failure = fault.failure();
@@ -129,9 +144,10 @@ impl Link {
         connected: Connected,
         address: &str,
         complaints: &mut Complaints,
+        messages: &mut mpsc::Receiver<Message>,
     ) -> Attempt {
         let up = AtomicBool::new(false);
-        let fault = match self.hold(connected, address, &up).await {
+        let fault = match self.hold(connected, address, &up, messages).await {
             Ok(never) => match never {},
             Err(fault) => fault,
         };
@@ -153,6 +169,7 @@ impl Link {
         connected: Connected,
         address: &str,
         up: &AtomicBool,
+        messages: &mut mpsc::Receiver<Message>,
     ) -> Result<std::convert::Infallible, LinkFault> {
         let ip = connected.ip;
         let (exchange, work) = Exchange::open(connected.stream).await?;
@@ -177,6 +194,9 @@ impl Link {
             }),
             fault = self.beat(exchange.clone(), &theirs) => fault,
             fault = self.greet(exchange.clone(), heard, greeted) => fault,
+            () = carry(exchange.clone(), messages) => {
+                Err(LinkFault::Broken("the agent is stopping".into()))
+            }
         }
     }
 
@@ -211,11 +231,14 @@ impl Link {
         greeted: impl Fn(Hello) -> F,
     ) -> Result<std::convert::Infallible, LinkFault> {
         let mut greeting = self.shared.greeting.clone();
+        let mut first = true;
         loop {
             let ours = greeting.borrow_and_update().clone();
-            let hello: Hello = exchange
-                .ask(HELLO_PATH, ours.body.clone(), HELLO_DEADLINE)
-                .await?;
+            let body = match std::mem::take(&mut first) {
+                true => ours.body.clone(),
+                false => ours.body_again.clone(),
+            };
+            let hello: Hello = exchange.ask(HELLO_PATH, body, HELLO_DEADLINE).await?;
             self.check(&hello)?;
             let met = (ours.state, hello.state);
             greeted(hello).await;
@@ -236,6 +259,16 @@ impl Link {
     /// Only fails when the owner is gone, and then this task is about to be ended.
     async fn put(&self, event: Event) {
         let _ = self.shared.events.send(event).await;
+    }
+}
+
+/// Posts what is to be told. What the peer does not want is lost: beats judge the path.
+async fn carry(mut exchange: Exchange, messages: &mut mpsc::Receiver<Message>) {
+    while let Some((path, body)) = messages.recv().await {
+        let told = exchange.ask::<()>(path, body, HELLO_DEADLINE).await;
+        if let Err(fault) = told {
+            tracing::debug!(path, %fault, "not told");
+        }
     }
 }
 

@@ -1,14 +1,18 @@
 //! The messages of a control link: JSON over HTTP/2, in the names of ALPN the protocol's version.
 //!
 //! `POST /hello` exchanges announcements and known sites; `POST /beat` proves that the path works
-//! and tells whether another hello is worth it.
+//! and tells whether another hello is worth it; `POST /datagram` carries one where UDP is blocked;
+//! `POST /report` tells a parent how it is below.
+
+use std::sync::Arc;
 
 use bytes::Bytes;
+use cheops_core::membership::Standing;
 use cheops_model::SiteName;
 use serde::{Deserialize, Serialize};
 
 use super::announcement::{Announcement, AnnouncementFault, check_address};
-use crate::limits::{KNOWN_BYTES_MAX, SITES_MAX};
+use crate::limits::{KNOWN_BYTES_MAX, LINKS_ALL_MAX, SITES_MAX};
 
 /// ALPN of a control link.
 pub(super) const ALPN_CONTROL: &[u8] = b"cheops-ctl/1";
@@ -19,6 +23,8 @@ pub(super) const ALPN_LOG: &[u8] = b"cheops-log/1";
 
 pub(super) const HELLO_PATH: &str = "/hello";
 pub(super) const BEAT_PATH: &str = "/beat";
+pub(super) const DATAGRAM_PATH: &str = "/datagram";
+pub(super) const REPORT_PATH: &str = "/report";
 
 /// Either side's half of a hello.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -26,6 +32,9 @@ pub(super) struct Hello {
     pub(super) announcement: Announcement,
     pub(super) known: Vec<KnownSite>,
     pub(super) state: Beat,
+    /// Not the first on its link: what is known goes by datagrams, in a large mesh.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub(super) again: bool,
 }
 
 /// A site that one agent tells another of.
@@ -33,6 +42,12 @@ pub(super) struct Hello {
 pub(super) struct KnownSite {
     pub(super) site: SiteName,
     pub(super) advertise: String,
+    /// What it said of itself, as far as the teller knows.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) announcement: Option<Arc<Announcement>>,
+    /// What an operator decided of it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) standing: Option<Standing<SiteName>>,
 }
 
 /// Either side's half of a beat: what a hello would bring.
@@ -40,7 +55,7 @@ pub(super) struct KnownSite {
 pub(super) struct Beat {
     /// Grows with each change of the sender's announcement.
     pub(super) announcement: u64,
-    /// Digest of the names the sender knows, itself included: equal if they know the same sites.
+    /// Digest of the sites the sender knows, itself included: equal if they know the same of them.
     pub(super) known: u64,
 }
 
@@ -49,6 +64,8 @@ pub(super) struct Beat {
 pub(super) struct Greeting {
     pub(super) state: Beat,
     pub(super) body: Bytes,
+    /// For a link on which there was one before.
+    pub(super) body_again: Bytes,
 }
 
 impl Hello {
@@ -61,15 +78,28 @@ impl Hello {
                 max: SITES_MAX,
             });
         }
-        self.known
-            .iter()
-            .try_for_each(|known| check_address(&known.advertise))
+        self.known.iter().try_for_each(|known| {
+            check_address(&known.advertise)?;
+            known.announcement.iter().try_for_each(|said| said.check())
+        })
     }
 
-    pub(super) fn greeting(&self) -> Greeting {
+    pub(super) fn greeting(self) -> Greeting {
+        let body = encode(&self);
+        // A small mesh tells everything each time: its lists are short.
+        let known = match self.known.len() {
+            0..=LINKS_ALL_MAX => self.known,
+            _ => Vec::new(),
+        };
+        let again = Hello {
+            known,
+            again: true,
+            ..self
+        };
         Greeting {
-            state: self.state,
-            body: encode(self),
+            state: again.state,
+            body,
+            body_again: encode(&again),
         }
     }
 }
@@ -86,11 +116,9 @@ pub(super) fn worth_a_hello(met: (Beat, Beat), ours: Beat, theirs: Beat) -> bool
 
 /// As many of `sites` as a hello has room for.
 pub(super) fn cut_to_room(sites: impl Iterator<Item = KnownSite>) -> Vec<KnownSite> {
-    // Of `{"site":"","advertise":""},`; names and addresses need no escapes.
-    const AROUND: usize = 32;
     let mut room = KNOWN_BYTES_MAX;
     let fits = |known: &KnownSite| {
-        let needed = AROUND + known.site.as_str().len() + known.advertise.len();
+        let needed = 1 + encode(known).len();
         let enough = needed <= room;
         room = room.saturating_sub(needed);
         enough
@@ -98,11 +126,17 @@ pub(super) fn cut_to_room(sites: impl Iterator<Item = KnownSite>) -> Vec<KnownSi
     sites.take_while(fits).collect()
 }
 
-/// FNV-1a over the names in order: the same on every machine and in every build.
-pub(super) fn digest<'a>(names: impl Iterator<Item = &'a SiteName>) -> u64 {
+/// FNV-1a over the names in order, each with what tells the site's announcement and standing from
+/// others: the same on every machine and in every build.
+pub(super) fn digest<'a>(sites: impl Iterator<Item = (&'a SiteName, u64)>) -> u64 {
     let mut hash: u64 = 0xcbf2_9ce4_8422_2325;
-    for name in names {
-        for byte in name.as_str().bytes().chain([b'\n']) {
+    for (name, known) in sites {
+        for byte in name
+            .as_str()
+            .bytes()
+            .chain([b'\n'])
+            .chain(known.to_le_bytes())
+        {
             hash = (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
         }
     }
@@ -144,6 +178,8 @@ mod tests {
         let site = |n: usize| KnownSite {
             site: SiteName::new(&format!("{n:064}")).unwrap(),
             advertise: format!("{}:7700", "h".repeat(200)),
+            announcement: None,
+            standing: None,
         };
         let cut = cut_to_room((0..SITES_MAX).map(site));
         assert!(cut.len() > 1000 && cut.len() < SITES_MAX);

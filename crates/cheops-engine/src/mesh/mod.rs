@@ -11,6 +11,7 @@ mod accept;
 mod announcement;
 mod connect;
 mod control;
+mod decide;
 mod dialer;
 mod exchange;
 mod handshake;
@@ -18,11 +19,16 @@ mod join;
 mod known;
 mod leash;
 mod link;
+mod members;
 mod message;
 mod owner;
 mod pause;
+mod post;
+mod report;
 mod roster;
 mod saved;
+mod standing;
+mod tend;
 mod trips;
 mod view;
 
@@ -31,30 +37,38 @@ use std::fs;
 use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::time::{Instant, SystemTime};
 
 use cheops_model::SiteName;
-use tokio::sync::{mpsc, watch};
+use serde_json::json;
+use tokio::net::UdpSocket;
+use tokio::sync::{mpsc, oneshot, watch};
 use tokio::task::JoinHandle;
+use tracing::warn;
 
 pub use accept::{AcceptError, Accepted, Kind, MeshAcceptor};
 pub use announcement::{
     Announcement, AnnouncementFault, PROTOCOL, ServiceAnnouncement, check_address, new_incarnation,
 };
 pub use connect::DialError;
+pub use decide::{DecideError, Decision};
 pub use dialer::Dialer;
 pub use leash::{Leash, Leashed};
+pub use report::{HeldReport, Report};
 pub use trips::RoundTrip;
-pub use view::{SiteView, View};
+pub use view::{Backlog, Backlogs, SiteView, View};
 
+use crate::events::Bus;
 use crate::identity::Identity;
 use crate::limits::EVENTS_MAX;
 use connect::Connector;
+use known::Known;
 use link::Shared;
+use members::Members;
 use message::{ALPN_CONTROL, ALPN_LOG, ALPN_REQUESTS};
-use owner::{Event, Outlets, Owner};
+use owner::{Estate, Event, Outlets, Owner};
 use roster::{Change, Now, Roster};
 use saved::Saved;
+use standing::Decisions;
 
 /// What a mesh starts from.
 #[derive(Debug)]
@@ -69,6 +83,11 @@ pub struct MeshConfig {
     pub routes: BTreeMap<SiteName, String>,
     /// Where the known sites are kept; created.
     pub data_dir: PathBuf,
+    /// For datagrams: bound to the same address and port as the mesh listener. Without one, links
+    /// carry them.
+    pub socket: Option<std::net::UdpSocket>,
+    /// Where marks that change are told.
+    pub events: Bus,
 }
 
 /// Why a mesh does not start, or does not take an announcement. Correct the configuration.
@@ -108,6 +127,7 @@ pub struct Mesh {
     view: watch::Receiver<Arc<View>>,
     acceptor: MeshAcceptor,
     dialer: Dialer,
+    backlogs: Arc<watch::Sender<Arc<Backlogs>>>,
     owner: JoinHandle<()>,
 }
 
@@ -124,6 +144,8 @@ impl Mesh {
             join,
             routes,
             data_dir,
+            socket,
+            events: bus,
         } = config;
         check(&identity, &announcement)?;
         join.iter()
@@ -133,11 +155,40 @@ impl Mesh {
             path: data_dir.clone(),
             source,
         })?;
-        let now = Now {
-            instant: Instant::now(),
-            time: SystemTime::now(),
+        let data = |source| MeshError::Data {
+            path: data_dir.clone(),
+            source,
         };
-        let (mut roster, first) = Roster::new(announcement, Saved::load(&data_dir), now);
+        let now = Now::read();
+        let mut decisions = Decisions::load(&data_dir).map_err(data)?;
+        let mut announcement = announcement;
+        let configured_parent = announcement.parent.clone();
+        announcement.parent = decisions.parent(configured_parent.clone());
+        announcement.held = decisions.held;
+        if announcement.incarnation <= decisions.started {
+            let behind_s = (decisions.started - announcement.incarnation) / 2048 / 1000;
+            warn!(
+                behind_s,
+                "this clock is behind what it was at the last start"
+            );
+            bus.publish("clock-behind", &json!({ "seconds": behind_s }));
+            announcement.incarnation = decisions.started + 1;
+        }
+        decisions.started = announcement.incarnation;
+        decisions.write(&data_dir).map_err(data)?;
+        let mut members = Members::new(&identity, &announcement, now.instant);
+        let (mut roster, mut first) = Roster::new(announcement, Saved::load(&data_dir), now);
+        for site in roster.names().cloned().collect::<Vec<_>>() {
+            let address = roster.known(&site).and_then(Known::advertise);
+            let address = address.unwrap_or_default().as_str().into();
+            members.swim.meet(&site, address, &mut Vec::new());
+        }
+        for (site, standing) in decisions.standings.clone() {
+            members.swim.meet(&site, "".into(), &mut Vec::new());
+            members.swim.restore(&site, standing);
+        }
+        roster.set_standings(members.standings().into_iter().collect(), &mut first);
+        let socket = socket.map(UdpSocket::from_std).transpose().map_err(data)?;
 
         let (events, inbox) = mpsc::channel(EVENTS_MAX);
         let (view_in, view) = watch::channel(Arc::new(roster.view(Change::Matter)));
@@ -156,16 +207,45 @@ impl Mesh {
             greeting,
             events: events.clone(),
         };
-        let owner = Owner::new(roster, outlets, shared, data_dir);
+        let (backlogs_in, backlogs) = watch::channel(Arc::default());
+        let owner = Owner::new(Estate {
+            roster,
+            members,
+            outlets,
+            shared,
+            folder: data_dir,
+            events: bus,
+            socket: socket.map(Arc::new),
+            routes: routes.clone(),
+            backlogs,
+            decisions,
+            configured_parent,
+        });
         let owner = tokio::spawn(owner.run(first, identity.site().clone(), join, inbox));
         Ok(Mesh {
             acceptor: MeshAcceptor::new(identity.clone(), events.clone()),
-            dialer: Dialer::new(connector(ALPN_REQUESTS), connector(ALPN_LOG), view.clone()),
+            dialer: Dialer::new(
+                connector(ALPN_REQUESTS),
+                connector(ALPN_LOG),
+                view.clone(),
+                events.clone(),
+            ),
             identity,
             events,
             view,
+            backlogs: Arc::new(backlogs_in),
             owner,
         })
+    }
+
+    /// Where another part of the agent says what waits for each site.
+    pub fn backlogs(&self) -> Arc<watch::Sender<Arc<Backlogs>>> {
+        self.backlogs.clone()
+    }
+
+    /// For whoever lets operators decide.
+    pub fn council(&self) -> Council {
+        Council(self.events.clone())
     }
 
     /// What is known of the mesh: read it at any time, or wait for it to change.
@@ -206,6 +286,30 @@ impl Mesh {
         if self.events.send(Event::Stop).await.is_ok() {
             let _ = (&mut self.owner).await;
         }
+    }
+}
+
+/// Takes what operators decide. Cheap to clone; any thread may use it.
+#[derive(Clone)]
+pub struct Council(mpsc::Sender<Event>);
+
+impl Council {
+    /// Decides something about a site. When this returns `Ok`, it survives a restart, and the rest
+    /// of the mesh is being told.
+    pub async fn decide(&self, site: SiteName, decision: Decision) -> Result<(), DecideError> {
+        let (reply, answer) = oneshot::channel();
+        let event = Event::Decide {
+            site,
+            decision,
+            reply,
+        };
+        self.0.send(event).await.map_err(|_| DecideError::Stopped)?;
+        answer.await.map_err(|_| DecideError::Stopped)?
+    }
+
+    /// How it is at this site, for the sites above.
+    pub async fn report(&self, report: Report) {
+        let _ = self.0.send(Event::Report(Box::new(report))).await;
     }
 }
 

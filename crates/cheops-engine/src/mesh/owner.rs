@@ -1,25 +1,35 @@
 //! The one task that owns the state of the mesh: events in, views out.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
 use std::net::IpAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};
 
 use bytes::Bytes;
-use cheops_model::{Mark, SiteName};
+use cheops_model::SiteName;
+use tokio::net::UdpSocket;
 use tokio::sync::{Notify, mpsc, oneshot, watch};
-use tokio::task::{JoinHandle, JoinSet};
-use tokio::time::{MissedTickBehavior, interval};
+use tokio::task::{AbortHandle, JoinHandle, JoinSet};
+use tokio::time::{MissedTickBehavior, interval, sleep_until, timeout};
 
 use super::announcement::Announcement;
+use super::decide::{DecideError, Decision};
 use super::join::join;
-use super::link::{Link, Shared};
+use super::link::{Link, Message, Shared};
+use super::members::Members;
 use super::message::{Beat, Greeting, Hello};
+use super::post::{self, Letter};
+use super::report::{HeldReport, Report, Reports};
 use super::roster::{Change, Effects, Now, Refusal, Roster, Via};
 use super::saved::{Saved, keep_saved};
-use super::view::View;
-use crate::limits::{CONTROL_CONNECTIONS_MAX, REFRESH_INTERVAL};
+use super::standing::Decisions;
+use super::view::{Backlogs, View};
+use crate::events::Bus;
+use crate::limits::{CONTROL_CONNECTIONS_MAX, LETTERS_MAX, LINK_DATAGRAMS_MAX, REFRESH_INTERVAL};
+
+/// How long saying goodbye may take.
+const FAREWELL: Duration = Duration::from_millis(200);
 
 /// What happens to the mesh.
 pub(super) enum Event {
@@ -52,6 +62,23 @@ pub(super) enum Event {
     LinkBeat { site: SiteName, trip: Duration },
     /// Our link is gone.
     LinkDown { site: SiteName },
+    /// A datagram; over a link, from whose certificate was shown.
+    Datagram {
+        sealed: Bytes,
+        peer: Option<SiteName>,
+    },
+    /// A site below told how it is.
+    Reported { site: SiteName, reports: Reports },
+    /// How it is here.
+    Report(Box<Report>),
+    /// Requests go to that site.
+    Used { site: SiteName },
+    /// An operator decides.
+    Decide {
+        site: SiteName,
+        decision: Decision,
+        reply: oneshot::Sender<Result<(), DecideError>>,
+    },
     /// This site says something new of itself.
     Announce(Box<Announcement>),
     /// Save what is to be saved, and end.
@@ -67,35 +94,106 @@ pub(super) struct Outlets {
 
 /// The owner.
 pub(super) struct Owner {
-    roster: Roster,
-    outlets: Outlets,
+    pub(super) roster: Roster,
+    pub(super) members: Members,
+    pub(super) outlets: Outlets,
     shared: Shared,
-    links: HashMap<SiteName, Handle>,
-    accepted: HashMap<SiteName, VecDeque<oneshot::Sender<()>>>,
+    pub(super) links: HashMap<SiteName, Handle>,
+    pub(super) accepted: HashMap<SiteName, VecDeque<oneshot::Sender<()>>>,
     tasks: JoinSet<()>,
     saver: JoinHandle<()>,
     /// Times or round trips have changed since the last view.
-    refresh: bool,
+    pub(super) refresh: bool,
+    pub(super) events: Bus,
+    /// Datagrams to be sent; none without a socket.
+    pub(super) letters: Option<mpsc::Sender<Letter>>,
+    sender: Option<JoinHandle<()>>,
+    pub(super) routes: Arc<BTreeMap<SiteName, String>>,
+    pub(super) backlogs: watch::Receiver<Arc<Backlogs>>,
+    /// Sites to keep a link to for a while, and until when.
+    pub(super) wanted: HashMap<SiteName, Instant>,
+    /// Sites that were joined through.
+    pub(super) joined: HashSet<SiteName>,
+    pub(super) decisions: Decisions,
+    pub(super) configured_parent: Option<SiteName>,
+    pub(super) folder: PathBuf,
+    pub(super) clock: (Instant, SystemTime),
+    /// How it is here and below, and what of it the parent was told.
+    pub(super) reports: BTreeMap<SiteName, Arc<HeldReport>>,
+    pub(super) reported: BTreeMap<SiteName, Arc<HeldReport>>,
+}
+
+/// What an owner starts from.
+pub(super) struct Estate {
+    pub(super) roster: Roster,
+    pub(super) members: Members,
+    pub(super) outlets: Outlets,
+    pub(super) shared: Shared,
+    pub(super) folder: PathBuf,
+    pub(super) events: Bus,
+    pub(super) socket: Option<Arc<UdpSocket>>,
+    pub(super) routes: Arc<BTreeMap<SiteName, String>>,
+    pub(super) backlogs: watch::Receiver<Arc<Backlogs>>,
+    pub(super) decisions: Decisions,
+    pub(super) configured_parent: Option<SiteName>,
 }
 
 /// How a link is steered.
-struct Handle {
+pub(super) struct Handle {
     addresses: watch::Sender<Vec<String>>,
     wake: Arc<Notify>,
+    pub(super) messages: mpsc::Sender<Message>,
+    pub(super) task: AbortHandle,
 }
 
 impl Owner {
-    pub(super) fn new(roster: Roster, outlets: Outlets, shared: Shared, folder: PathBuf) -> Owner {
-        let saver = tokio::spawn(keep_saved(folder, outlets.saved.subscribe()));
+    pub(super) fn new(estate: Estate) -> Owner {
+        let Estate {
+            roster,
+            members,
+            outlets,
+            shared,
+            folder,
+            events,
+            socket,
+            routes,
+            backlogs,
+            decisions,
+            configured_parent,
+        } = estate;
+        let saver = tokio::spawn(keep_saved(folder.clone(), outlets.saved.subscribe()));
+        let mut tasks = JoinSet::new();
+        let mut letters = None;
+        let mut sender = None;
+        if let Some(socket) = socket {
+            let (put, inbox) = mpsc::channel(LETTERS_MAX);
+            tasks.spawn(post::receive(socket.clone(), shared.events.clone()));
+            sender = Some(tokio::spawn(post::send(socket, inbox)));
+            letters = Some(put);
+        }
         Owner {
             roster,
+            members,
             outlets,
             shared,
             links: HashMap::new(),
             accepted: HashMap::new(),
-            tasks: JoinSet::new(),
+            tasks,
             saver,
             refresh: false,
+            events,
+            letters,
+            sender,
+            routes,
+            backlogs,
+            wanted: HashMap::new(),
+            joined: HashSet::new(),
+            decisions,
+            configured_parent,
+            folder,
+            clock: (Instant::now(), SystemTime::now()),
+            reports: BTreeMap::new(),
+            reported: BTreeMap::new(),
         }
     }
 
@@ -115,15 +213,18 @@ impl Owner {
         let mut ticks = interval(REFRESH_INTERVAL);
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
         loop {
+            let wake = tokio::time::Instant::from_std(self.members.wake());
             tokio::select! {
                 event = events.recv() => match event {
                     None | Some(Event::Stop) => break,
                     Some(event) => self.take(event),
                 },
-                _ = ticks.tick() => self.refresh(),
-                // Only joins end by themselves; a site whose link is gone for good would look away.
+                _ = ticks.tick() => self.tend(),
+                () = sleep_until(wake) => self.tick(),
+                // Joins end by themselves, links when they are not wanted any more.
                 Some(ended) = self.tasks.join_next() => {
-                    ended.expect("links and joins neither panic nor are cancelled");
+                    let panicked = ended.is_err_and(|fault| fault.is_panic());
+                    assert!(!panicked, "links and joins do not panic");
                 }
             }
         }
@@ -131,27 +232,47 @@ impl Owner {
     }
 
     fn take(&mut self, event: Event) {
-        let now = Now {
-            instant: Instant::now(),
-            time: SystemTime::now(),
-        };
+        let now = Now::read();
         let mut effects = Effects::default();
         let reply = self.step(event, now, &mut effects);
         self.carry_out(effects);
         // Answered last, so that the answer holds what the question brought.
         if let Some((reply, outcome)) = reply {
-            let body = outcome.map(|()| self.outlets.greeting.borrow().body.clone());
-            let _ = reply.send(body);
+            let _ = reply.send(outcome.map(|hello| {
+                let greeting = self.outlets.greeting.borrow();
+                match hello {
+                    Which::First => greeting.body.clone(),
+                    Which::Again => greeting.body_again.clone(),
+                }
+            }));
         }
+    }
+
+    fn tick(&mut self) {
+        let now = Now::read();
+        let mut wishes = Vec::new();
+        let mut effects = Effects::default();
+        self.members.tick(now.instant, &mut wishes);
+        self.heed(wishes, now, &mut effects);
+        self.carry_out(effects);
     }
 
     fn step(&mut self, event: Event, now: Now, effects: &mut Effects) -> Option<PendingReply> {
         match event {
-            Event::Met { site, address } => self.roster.meet(&site, &address, now, effects),
+            Event::Met { site, address } => {
+                self.joined.insert(site.clone());
+                self.roster.meet(&site, &address, now, effects);
+                self.introduce(&site);
+            }
             Event::Accepted { site, end } => self.accept(site, end, now, effects),
             Event::Greeted { hello, ip, reply } => {
-                let outcome = self.roster.greet(*hello, Via::Accepted(ip), now, effects);
-                return Some((reply, outcome));
+                let which = if hello.again {
+                    Which::Again
+                } else {
+                    Which::First
+                };
+                let outcome = self.greet(*hello, Via::Accepted(ip), now, effects);
+                return Some((reply, outcome.map(|()| which)));
             }
             Event::Heard { site, reply } => {
                 self.refresh |= self.roster.heard(&site, now).is_some();
@@ -166,14 +287,82 @@ impl Owner {
                 debug_assert_eq!(site, hello.announcement.site, "checked by the link");
                 let via = Via::Dialled(&address, ip);
                 // Refused only if there is no room, which the roster has said.
-                let _ = self.roster.greet(*hello, via, now, effects);
+                let _ = self.greet(*hello, via, now, effects);
             }
-            Event::LinkBeat { site, trip } => self.refresh |= self.roster.beat(&site, trip, now),
-            Event::LinkDown { site } => self.roster.link_down(&site, now, effects),
-            Event::Announce(announcement) => self.roster.announce(*announcement, effects),
+            Event::LinkBeat { site, trip } => {
+                self.refresh |= self.roster.beat(&site, trip, now);
+                let mut wishes = Vec::new();
+                self.members.linked(&site, trip, now.instant, &mut wishes);
+                self.heed(wishes, now, effects);
+            }
+            Event::LinkDown { site } => self.roster.link_down(&site, effects),
+            Event::Datagram { sealed, peer } => {
+                let mut wishes = Vec::new();
+                let from = self
+                    .members
+                    .receive(&sealed, peer.as_ref(), now.instant, &mut wishes);
+                if let Some(from) = from {
+                    self.refresh |= self.roster.heard(&from, now).is_some();
+                }
+                self.heed(wishes, now, effects);
+            }
+            Event::Reported { site, reports } => self.take_reports(&site, reports),
+            Event::Report(report) => self.report(*report),
+            Event::Used { site } => self.used(&site, now, effects),
+            Event::Decide {
+                site,
+                decision,
+                reply,
+            } => {
+                let decided = self.decide(&site, &decision, effects);
+                let _ = reply.send(decided);
+            }
+            Event::Announce(announcement) => {
+                self.configured_parent = announcement.parent.clone();
+                self.announce(*announcement, effects);
+            }
             Event::Stop => unreachable!("the loop ends before"),
         }
         None
+    }
+
+    /// Takes a hello, and with it what others told its sender.
+    fn greet(
+        &mut self,
+        hello: Hello,
+        via: Via<'_>,
+        now: Now,
+        effects: &mut Effects,
+    ) -> Result<(), Refusal> {
+        let announcement = hello.announcement.clone();
+        let told: Vec<_> = hello
+            .known
+            .iter()
+            .map(|known| (known.site.clone(), known.standing.clone()))
+            .collect();
+        self.roster.greet(hello, via, now, effects)?;
+        let mut wishes = Vec::new();
+        self.members
+            .greeted(&announcement, now.instant, &mut wishes);
+        for (site, standing) in told {
+            self.introduce(&site);
+            if let Some(standing) = standing {
+                self.members
+                    .swim
+                    .hear_decision(&site, standing, &mut wishes);
+            }
+        }
+        self.heed(wishes, now, effects);
+        Ok(())
+    }
+
+    /// What the roster knows, membership is to know too; until it is heard it counts as away.
+    pub(super) fn introduce(&mut self, site: &SiteName) {
+        let known = self.roster.known(site);
+        if let Some(address) = known.and_then(|known| known.advertise()) {
+            let address = address.as_str().into();
+            self.members.swim.meet(site, address, &mut Vec::new());
+        }
     }
 
     fn accept(
@@ -189,28 +378,28 @@ impl Owner {
         if open.len() > CONTROL_CONNECTIONS_MAX {
             open.pop_front();
         }
-        let away = self
-            .roster
-            .heard(&site, now)
-            .is_some_and(|mark| mark != Mark::Connected);
+        let away = self.roster.heard(&site, now) == Some(false);
         effects.wake = away.then_some(site);
     }
 
-    fn carry_out(&mut self, effects: Effects) {
+    pub(super) fn carry_out(&mut self, effects: Effects) {
         if effects.say {
             let greeting = self.roster.hello().greeting();
             self.outlets.greeting.send_replace(Arc::new(greeting));
         }
+        for site in effects.dial {
+            self.dial(site);
+        }
+        // After the links: who has one is judged by it.
         if effects.publish {
             self.publish(Change::Matter);
+        } else if effects.judge {
+            self.publish(Change::Times);
         }
         if effects.save {
             self.outlets
                 .saved
                 .send_replace(Arc::new(self.roster.saved()));
-        }
-        for site in effects.dial {
-            self.dial(site);
         }
         if let Some(handle) = effects.wake.and_then(|site| self.links.get(&site)) {
             handle.wake.notify_one();
@@ -228,38 +417,41 @@ impl Owner {
             });
             return;
         }
+        if !self.wants_link(&site) || self.roster.known(&site).is_none() {
+            return;
+        }
         let (sender, addresses) = watch::channel(addresses);
+        let (message_in, messages) = mpsc::channel(LINK_DATAGRAMS_MAX);
         let wake = Arc::new(Notify::new());
         let link = Link {
             site: site.clone(),
             addresses,
             wake: wake.clone(),
+            messages,
             shared: self.shared.clone(),
         };
-        self.tasks.spawn(link.run());
+        let task = self.tasks.spawn(link.run());
         self.links.insert(
             site,
             Handle {
                 addresses: sender,
                 wake,
+                messages: message_in,
+                task,
             },
         );
     }
 
-    fn refresh(&mut self) {
-        if self.refresh {
-            self.publish(Change::Times);
-        }
-    }
-
-    fn publish(&mut self, change: Change) {
-        self.refresh = false;
-        self.outlets
-            .view
-            .send_replace(Arc::new(self.roster.view(change)));
-    }
-
     async fn stop(mut self) {
+        let mut wishes = Vec::new();
+        self.members.swim.leave(&mut wishes);
+        self.heed(wishes, Now::read(), &mut Effects::default());
+        self.letters = None;
+        if let Some(mut sender) = self.sender.take()
+            && timeout(FAREWELL, &mut sender).await.is_err()
+        {
+            sender.abort();
+        }
         self.tasks.shutdown().await;
         self.accepted.clear();
         drop(self.outlets);
@@ -267,4 +459,13 @@ impl Owner {
     }
 }
 
-type PendingReply = (oneshot::Sender<Result<Bytes, Refusal>>, Result<(), Refusal>);
+/// Which hello is answered.
+enum Which {
+    First,
+    Again,
+}
+
+type PendingReply = (
+    oneshot::Sender<Result<Bytes, Refusal>>,
+    Result<Which, Refusal>,
+);

@@ -8,14 +8,18 @@ use std::ops::Bound;
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};
 
+use cheops_core::membership::{
+    Coordinate, Evidence, LinkState, Place, Reach, Standing, StandingWord, State, Tree, mark,
+};
 use cheops_model::{Mark, SiteName};
 use tracing::warn;
 
-use super::announcement::Announcement;
+use super::announcement::{Announcement, check_address};
 use super::known::{Known, Up};
+use super::members::said;
 use super::message::{Beat, Hello, KnownSite, cut_to_room, digest};
 use super::saved::{Saved, SavedSite};
-use super::view::{SiteView, View};
+use super::view::{Backlog, Backlogs, SiteView, View};
 use crate::limits::SITES_MAX;
 
 /// Both clocks, read once per event.
@@ -38,6 +42,8 @@ pub(super) struct Effects {
     pub(super) dial: BTreeSet<SiteName>,
     /// Try this one at once: it is there.
     pub(super) wake: Option<SiteName>,
+    /// Judge the sites anew.
+    pub(super) judge: bool,
 }
 
 /// Why a hello is not taken.
@@ -54,6 +60,9 @@ pub(super) enum Refusal {
     /// No room for another site.
     #[error("this agent knows {SITES_MAX} sites and takes no more")]
     Full,
+    /// An operator took the sender out.
+    #[error("this site was {}; an operator has to attach it again, at another site", .0.word())]
+    Out(StandingWord),
 }
 
 /// How a hello came.
@@ -71,7 +80,37 @@ pub(super) struct Roster {
     started: SystemTime,
     version: u64,
     sites: BTreeMap<SiteName, Known>,
+    /// What operators decided.
+    standings: BTreeMap<SiteName, Standing<SiteName>>,
+    /// Who stands above whom, as of the last judgement.
+    tree: Arc<Tree>,
     fullness_said: bool,
+}
+
+/// What membership says of a site.
+pub(super) struct Outlook {
+    pub(super) state: Option<State>,
+    pub(super) reach: Reach,
+    pub(super) place: Option<Coordinate>,
+}
+
+/// What a judgement rests on besides links.
+pub(super) struct Grounds<'a> {
+    /// Whether this site hears any other.
+    pub(super) hears: bool,
+    /// Whether a link is kept to a site.
+    pub(super) kept: &'a dyn Fn(&SiteName) -> bool,
+    pub(super) outlook: &'a dyn Fn(&SiteName) -> Outlook,
+    pub(super) backlogs: &'a Backlogs,
+}
+
+/// What changed with a judgement.
+#[derive(Debug, Default)]
+pub(super) struct Judged {
+    /// Sites with another mark: who, before, now.
+    pub(super) marks: Vec<(SiteName, Mark, Mark)>,
+    /// Something else that plans depend on: places, paths, who stands where.
+    pub(super) more: bool,
 }
 
 impl Roster {
@@ -100,9 +139,128 @@ impl Roster {
             started: now.time,
             version: 0,
             sites,
+            standings: BTreeMap::new(),
+            tree: Arc::default(),
             fullness_said: false,
         };
         (roster, effects)
+    }
+
+    /// This site.
+    pub(super) fn here(&self) -> &Arc<Announcement> {
+        &self.here
+    }
+
+    /// Every other known site.
+    pub(super) fn names(&self) -> impl Iterator<Item = &SiteName> {
+        self.sites.keys()
+    }
+
+    /// One other site.
+    pub(super) fn known(&self, site: &SiteName) -> Option<&Known> {
+        self.sites.get(site)
+    }
+
+    pub(super) fn tree(&self) -> &Tree {
+        &self.tree
+    }
+
+    /// Takes over what operators decided.
+    pub(super) fn set_standings(
+        &mut self,
+        standings: BTreeMap<SiteName, Standing<SiteName>>,
+        effects: &mut Effects,
+    ) {
+        if self.standings != standings {
+            self.standings = standings;
+            effects.publish = true;
+            effects.save = true;
+            effects.say = true;
+        }
+    }
+
+    pub(super) fn standing(&self, site: &SiteName) -> StandingWord {
+        let standing = self.standings.get(site);
+        standing.map_or(StandingWord::Attached, |standing| standing.word)
+    }
+
+    /// Makes up its mind about every site.
+    pub(super) fn judge(&mut self, now: Now, grounds: &Grounds<'_>) -> Judged {
+        let mut judged = Judged::default();
+        let tree = self.grow_tree();
+        if *self.tree != tree {
+            self.tree = Arc::new(tree);
+            judged.more = true;
+        }
+        let linked = |site: &SiteName| self.sites.get(site).is_some_and(Known::is_linked);
+        let by_way = |site: &SiteName| {
+            let between = self.tree.between(&self.here.site, site);
+            between.into_iter().any(linked)
+        };
+        let by_way: BTreeSet<SiteName> = self.sites.keys().filter(|s| by_way(s)).cloned().collect();
+        for (site, known) in &mut self.sites {
+            let outlook = (grounds.outlook)(site);
+            let standing = self.standings.get(site);
+            let evidence = Evidence {
+                standing: standing.map_or(StandingWord::Attached, |standing| standing.word),
+                link: match (known.is_linked(), (grounds.kept)(site)) {
+                    (true, _) => LinkState::Up,
+                    (false, true) => LinkState::Down,
+                    (false, false) => LinkState::NotKept,
+                },
+                state: outlook.state,
+                reach: outlook.reach,
+                by_way: by_way.contains(site),
+                hears: grounds.hears,
+                introduced: known.announcement.is_some(),
+                behind: grounds
+                    .backlogs
+                    .get(site)
+                    .map_or(0, |backlog| backlog.behind),
+            };
+            let mark = mark(evidence);
+            if mark != known.shown {
+                judged.marks.push((site.clone(), known.shown, mark));
+                known.shown = mark;
+                known.since = now.time;
+            }
+            judged.more |= known.reach != outlook.reach;
+            known.reach = outlook.reach;
+            judged.more |= known.take_place(outlook.place);
+        }
+        judged
+    }
+
+    fn grow_tree(&self) -> Tree {
+        let mut tree = Tree::default();
+        let said = self
+            .sites
+            .values()
+            .filter_map(|known| known.announcement.as_ref());
+        for said in said.chain([&self.here]) {
+            let (parent, links) = (said.parent.clone(), said.links.clone());
+            tree.put(said.site.clone(), Place { parent, links });
+        }
+        tree
+    }
+
+    /// Another site told of this one, by datagram.
+    pub(super) fn hear_of(
+        &mut self,
+        site: &SiteName,
+        address: &str,
+        now: Now,
+        effects: &mut Effects,
+    ) {
+        let told = KnownSite {
+            site: site.clone(),
+            advertise: address.to_owned(),
+            announcement: None,
+            standing: None,
+        };
+        if check_address(address).is_ok() {
+            self.learn(vec![told], now, effects);
+        }
     }
 
     /// This site says something new of itself.
@@ -139,6 +297,10 @@ impl Roster {
         if site == self.here.site {
             return Err(self.refuse_own_name(incarnation));
         }
+        let standing = self.standing(&site);
+        if standing.is_out() {
+            return Err(Refusal::Out(standing));
+        }
         let known = self.entry(&site, now, effects).ok_or(Refusal::Full)?;
         if matches!(via, Via::Accepted(_)) && known.has_rival(&site, incarnation, now) {
             return Err(Refusal::NameTaken);
@@ -150,7 +312,7 @@ impl Roster {
         }
         match via {
             Via::Accepted(_) => {
-                effects.wake = (known.mark() != Mark::Connected).then(|| site.clone());
+                effects.wake = (!known.is_linked()).then(|| site.clone());
             }
             Via::Dialled(address, _) => {
                 effects.publish |= known.link_up(
@@ -167,9 +329,9 @@ impl Roster {
     }
 
     /// Our link to `site` is gone, if it was up.
-    pub(super) fn link_down(&mut self, site: &SiteName, now: Now, effects: &mut Effects) {
+    pub(super) fn link_down(&mut self, site: &SiteName, effects: &mut Effects) {
         if let Some(known) = self.sites.get_mut(site) {
-            effects.publish |= known.link_down(now);
+            effects.publish |= known.link_down();
         }
     }
 
@@ -179,11 +341,12 @@ impl Roster {
         known.map(|known| known.beat(trip, now)).is_some()
     }
 
-    /// `site` did something here. Connecting while we believe it away is worth a try at once.
-    pub(super) fn heard(&mut self, site: &SiteName, now: Now) -> Option<Mark> {
+    /// `site` did something here; tells whether our link to it is up. Connecting while it is not
+    /// is worth a try at once.
+    pub(super) fn heard(&mut self, site: &SiteName, now: Now) -> Option<bool> {
         let known = self.sites.get_mut(site)?;
         known.last_heard = Some(now.instant);
-        Some(known.mark())
+        Some(known.is_linked())
     }
 
     /// Where `site` is tried, best first.
@@ -196,18 +359,25 @@ impl Roster {
 
     /// What a beat says of us.
     pub(super) fn state(&self) -> Beat {
-        let before = self
-            .sites
-            .range::<SiteName, _>(..&self.here.site)
-            .map(|(site, _)| site);
-        let after = self
-            .sites
-            .range::<SiteName, _>(&self.here.site..)
-            .map(|(site, _)| site);
-        let known = digest(before.chain([&self.here.site]).chain(after));
+        let before = self.sites.range::<SiteName, _>(..&self.here.site);
+        let after = self.sites.range::<SiteName, _>(&self.here.site..);
+        let known = |(site, known): (&SiteName, &Known)| {
+            let word = known.announcement.as_deref().map_or(0, said);
+            (site.clone(), u64::from(word))
+        };
+        let here = (self.here.site.clone(), u64::from(said(&self.here)));
+        let sites = before.map(known).chain([here]).chain(after.map(known));
+        let stamped = sites.map(|(site, word)| {
+            let standing = self
+                .standings
+                .get(&site)
+                .map_or(0, |standing| standing.version);
+            (site, word ^ (standing << 32))
+        });
+        let stamped: Vec<_> = stamped.collect();
         Beat {
             announcement: self.revision,
-            known,
+            known: digest(stamped.iter().map(|(site, word)| (site, *word))),
         }
     }
 
@@ -223,12 +393,15 @@ impl Roster {
             Some(KnownSite {
                 site: site.clone(),
                 advertise: known.advertise()?,
+                announcement: known.announcement.clone(),
+                standing: self.standings.get(site).cloned(),
             })
         });
         Hello {
             announcement: (*self.here).clone(),
             known: cut_to_room(told),
             state: self.state(),
+            again: false,
         }
     }
 
@@ -248,16 +421,25 @@ impl Roster {
             Change::Matter => self.version += 1,
             Change::Times => (),
         }
-        let mut sites: BTreeMap<_, _> = self
-            .sites
-            .iter()
-            .map(|(site, known)| (site.clone(), known.view()))
+        let removed = |site: &SiteName| self.standing(site) == StandingWord::Removed;
+        let known = self.sites.iter().filter(|(site, _)| !removed(site));
+        let mut sites: BTreeMap<_, _> = known
+            .map(|(site, known)| (site.clone(), self.view_of(site, known)))
             .collect();
         sites.insert(self.here.site.clone(), self.view_of_here());
         View {
             version: self.version,
             here: self.here.site.clone(),
             sites,
+            tree: self.tree.clone(),
+            held: self.here.held,
+        }
+    }
+
+    fn view_of(&self, site: &SiteName, known: &Known) -> SiteView {
+        SiteView {
+            standing: self.standing(site),
+            ..known.view()
         }
     }
 
@@ -269,6 +451,12 @@ impl Roster {
             last_heard: None,
             rtt: None,
             advertise: Some(self.here.advertise.clone()),
+            linked: false,
+            reach: Reach::Direct,
+            standing: self.standing(&self.here.site),
+            place: None,
+            backlog: Backlog::default(),
+            report: None,
         }
     }
 
@@ -280,14 +468,25 @@ impl Roster {
         }
     }
 
-    /// Hearsay: where a peer says that others are.
+    /// Hearsay: where a peer says that others are, and what they said.
     fn learn(&mut self, told: Vec<KnownSite>, now: Now, effects: &mut Effects) {
-        for KnownSite { site, advertise } in told {
-            let Some(known) = self.entry(&site, now, effects) else {
+        for told in told {
+            if self.standing(&told.site) == StandingWord::Removed {
+                continue;
+            }
+            let Some(known) = self.entry(&told.site, now, effects) else {
                 continue;
             };
-            if known.add_hearsay(&advertise) {
-                effects.dial.insert(site);
+            if known.add_hearsay(&told.advertise) {
+                effects.dial.insert(told.site.clone());
+            }
+            let of_it = |said: &&Arc<Announcement>| said.site == told.site;
+            if let Some(said) = told.announcement.as_ref().filter(of_it)
+                && known.hear_announcement(said)
+            {
+                effects.publish = true;
+                effects.save = true;
+                effects.say = true;
             }
         }
     }

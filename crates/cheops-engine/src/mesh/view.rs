@@ -4,9 +4,11 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::{Instant, SystemTime};
 
+use cheops_core::membership::{Coordinate, Reach, StandingWord, Tree};
 use cheops_model::{Mark, SiteName};
 
 use super::announcement::Announcement;
+use super::report::HeldReport;
 use super::trips::RoundTrip;
 
 /// Every known site, as seen from here.
@@ -16,23 +18,51 @@ pub struct View {
     pub version: u64,
     /// This site.
     pub here: SiteName,
-    /// Every known site, this one included.
+    /// Every known site, this one included; not those that were removed.
     pub sites: BTreeMap<SiteName, SiteView>,
+    /// Who stands above whom.
+    pub tree: Arc<Tree>,
+    /// This site refuses mutations from elsewhere.
+    pub held: bool,
 }
+
+/// What waits for a site.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Backlog {
+    /// Operations it has not applied yet.
+    pub behind: u64,
+    /// Operations waiting here for it.
+    pub queued: u64,
+}
+
+/// What waits for each site; one without an entry has nothing waiting.
+pub type Backlogs = BTreeMap<SiteName, Backlog>;
 
 /// One site, as seen from here.
 #[derive(Clone, Debug)]
 pub struct SiteView {
     /// What it said of itself, if it ever did; perhaps before a restart of this agent.
     pub announcement: Option<Arc<Announcement>>,
-    /// `Connected` if our link to it is up, else `Autonomous` if it was ever heard, else `Unknown`.
+    /// What is believed of it: see [`cheops_core::membership::mark`].
     pub mark: Mark,
     /// Since when it has that mark.
     pub since: SystemTime,
     /// The last direct contact of this process with it, either way.
     pub last_heard: Option<Instant>,
-    /// As measured on our link to it.
+    /// As measured from here.
     pub rtt: Option<RoundTrip>,
     /// Where to dial it: the address of our link, else the one announced, else a hearsay.
     pub advertise: Option<String>,
+    /// Whether our link to it is up.
+    pub linked: bool,
+    /// How our own path to it is, as far as datagrams tell.
+    pub reach: Reach,
+    /// What an operator decided of it.
+    pub standing: StandingWord,
+    /// Where it lies; moves a little without a new version.
+    pub place: Option<Coordinate>,
+    /// What waits for it.
+    pub backlog: Backlog,
+    /// How it was, as it last told; for sites below this one.
+    pub report: Option<Arc<HeldReport>>,
 }

@@ -11,7 +11,7 @@ use std::sync::{Arc, RwLock};
 
 use bytes::Bytes;
 use cheops_core::operation::{Fields, Refusal};
-use cheops_core::{Call, CallId, MeshKey, Operation, Outcome, ReplicantId};
+use cheops_core::{Call, CallId, MeshKey, Operation, Outcome, ReplicantId, Wait};
 use cheops_model::SiteName;
 use cheops_rest::{Api, Body, CallKind, Class, Id, Side};
 use http_body_util::Full;
@@ -25,8 +25,6 @@ use super::index::Index;
 use super::shard::{Inbox, Input};
 use super::wire::{self, Asked, Replied};
 
-/// A resource that this site does not have yet is named: asked again later.
-const FAILED_DEPENDENCY: u16 = 424;
 /// The request cannot be made of what is known.
 const UNPROCESSABLE: u16 = 422;
 
@@ -132,7 +130,11 @@ impl Caller {
                 fields,
                 unset,
             } => desk.settle(&local, &fields, &unset).await,
-            Call::Delete { local, only_if } => desk.delete(&local, only_if.as_ref()).await,
+            Call::Delete {
+                local,
+                only_if,
+                knows,
+            } => desk.delete(&local, only_if.as_ref(), &knows).await,
             Call::Probe { how, op, fields } => desk.probe(how, &op, &fields).await,
         }
     }
@@ -154,6 +156,7 @@ fn told(outcome: &Outcome) -> String {
         Outcome::Applied { status, .. } => format!("applied {status}"),
         Outcome::Refused { class, status, .. } => format!("refused {status} {class:?}"),
         Outcome::NotSent => "not sent".to_owned(),
+        Outcome::Waits(wait) => format!("waits {wait:?}"),
         Outcome::Unknown => "unknown".to_owned(),
         Outcome::Found(found) => match found {
             cheops_core::operation::Found::Ours(_) => "found it".to_owned(),
@@ -258,7 +261,7 @@ impl Desk<'_> {
         };
         let body = self.api().rewrite_body(&body, map);
         if missing.get() {
-            return Err(refused(Refusal::NotReady, FAILED_DEPENDENCY));
+            return Err(Outcome::Waits(Wait::Dependency));
         }
         let body = body.map_err(|_| refused(Refusal::Verdict, UNPROCESSABLE))?;
         Ok(Local {

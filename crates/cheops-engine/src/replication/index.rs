@@ -1,6 +1,6 @@
 //! Which ids are replicants: asked by every request, so an ordinary id costs a few loads and no lock.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::hash::BuildHasher;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, RwLock};
@@ -38,6 +38,8 @@ pub struct Known {
     pub sites: Arc<[SiteName]>,
     /// Where it is there to be read.
     pub live: Arc<[SiteName]>,
+    /// What it lies below.
+    pub parent: Option<ReplicantId>,
     /// True if clients have deleted it.
     pub deleted: bool,
     /// True if operations are known that this site has not applied.
@@ -58,6 +60,7 @@ pub struct Index {
 struct Maps {
     by_id: HashMap<Arc<str>, HashMap<Arc<str>, ReplicantId>>,
     known: HashMap<ReplicantId, Arc<Known>>,
+    below: HashMap<ReplicantId, BTreeSet<ReplicantId>>,
 }
 
 impl Index {
@@ -111,6 +114,14 @@ impl Index {
     pub fn get(&self, id: ReplicantId) -> Option<Arc<Known>> {
         let maps = self.maps.read().unwrap_or_else(|e| e.into_inner());
         maps.known.get(&id).cloned()
+    }
+
+    /// The live replicants that lie below one.
+    pub fn below(&self, id: ReplicantId) -> Vec<ReplicantId> {
+        let maps = self.maps.read().unwrap_or_else(|e| e.into_inner());
+        let below = maps.below.get(&id).into_iter().flatten();
+        let live = |id: &&ReplicantId| maps.known.get(id).is_some_and(|known| !known.deleted);
+        below.filter(live).copied().collect()
     }
 
     /// What `service` of this site calls what clients call `id`.
@@ -175,6 +186,9 @@ impl Maps {
             // A meta-id is recognised by everybody: a local id that equals one does not hide it.
             ids.entry(local.clone()).or_insert(known.id);
         }
+        if let Some(parent) = known.parent {
+            self.below.entry(parent).or_default().insert(known.id);
+        }
         self.known.insert(known.id, known);
     }
 
@@ -182,6 +196,14 @@ impl Maps {
         let Some(known) = self.known.remove(&id) else {
             return;
         };
+        if let Some(parent) = known.parent
+            && let Some(siblings) = self.below.get_mut(&parent)
+        {
+            siblings.remove(&id);
+            if siblings.is_empty() {
+                self.below.remove(&parent);
+            }
+        }
         if let Some(ids) = self.by_id.get_mut(&known.service) {
             for name in known.names() {
                 if ids.get(name) == Some(&id) {
@@ -225,6 +247,7 @@ fn known(view: &ReplicantView, here: &SiteName) -> Option<Known> {
         leader: view.epoch.site.clone(),
         sites: view.rows.keys().cloned().collect(),
         live: live.collect(),
+        parent: view.parent,
         deleted: view.deleted,
         stale: row.applied < last || row.state == ReplicaState::Diverged,
     })

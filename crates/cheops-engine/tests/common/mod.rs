@@ -9,6 +9,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
+use cheops_engine::events::Bus;
 use cheops_engine::identity::{Identity, init};
 use cheops_engine::mesh::{
     AcceptError, Accepted, Announcement, Kind, Mesh, MeshAcceptor, MeshConfig, PROTOCOL,
@@ -87,12 +88,16 @@ impl World {
         let listener = TcpListener::bind(at).await.unwrap();
         let at = listener.local_addr().unwrap();
         let announcement = announcement(name, advertise.unwrap_or(at));
+        let socket = std::net::UdpSocket::bind(at).unwrap();
+        socket.set_nonblocking(true).unwrap();
         let config = MeshConfig {
             identity: Arc::new(self.identity(name)),
             announcement,
             join: join.to_vec(),
             data_dir: self.data(name),
             routes: Default::default(),
+            socket: Some(socket),
+            events: Bus::new(),
         };
         let mesh = Mesh::start(config).unwrap();
         let (refused_in, refused) = mpsc::channel(64);
@@ -138,6 +143,8 @@ fn announcement(name: &str, advertise: SocketAddr) -> Announcement {
         incarnation: new_incarnation(),
         labels: Labels::from_iter([("region".to_owned(), "west".to_owned())]),
         parent: None,
+        links: Vec::new(),
+        held: false,
         advertise: advertise.to_string(),
         services: vec![ServiceAnnouncement {
             name: service("image"),

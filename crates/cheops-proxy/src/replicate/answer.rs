@@ -59,6 +59,7 @@ pub(super) async fn respond(
         )),
         Answer::PreconditionFailed => Err(Problem::PreconditionFailed),
         Answer::KeyReused => Err(Problem::KeyReused),
+        Answer::IdTaken => Err(Problem::IdTaken),
         Answer::Cancelled => Err(Problem::Conflict("the operation was cancelled".to_owned())),
     }
 }

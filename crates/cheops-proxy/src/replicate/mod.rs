@@ -14,6 +14,7 @@ mod write;
 
 use std::sync::Arc;
 
+use cheops_core::ReplicantId;
 use cheops_engine::replication::{Known, Replication};
 use cheops_model::{Guarantee, ServiceName, SiteName};
 use cheops_rest::{Absent, Api, Item, Meaning};
@@ -43,6 +44,8 @@ pub(crate) struct Replicas {
 pub(crate) struct Spread {
     pub(crate) sites: Vec<SiteName>,
     pub(crate) guarantee: Guarantee,
+    /// What new resources lie below.
+    pub(crate) parent: Option<ReplicantId>,
 }
 
 /// What a request has to do with the replicants of this site.
@@ -82,6 +85,7 @@ pub(crate) async fn here(journey: &Journey<'_>, call: Call) -> Result<Response<B
             let spread = Spread {
                 sites: parent.sites.to_vec(),
                 guarantee: Guarantee::EVENTUAL,
+                parent: Some(parent.id),
             };
             write::create(journey, &spread, call).await
         }

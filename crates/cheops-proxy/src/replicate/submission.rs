@@ -1,11 +1,11 @@
 //! A request turned into an operation: ids as clients see them, fields, key, patience.
 
 use bytes::Bytes;
-use cheops_core::operation::{DoubtBy, Fields, Form, Handover, Kind, Mode, Repeat, Submission};
+use cheops_core::operation::{DoubtBy, Fields, Handover, Kind, Mode, Naming, Repeat, Submission};
 use cheops_core::{Operation, OperationId, ReplicantId};
 use cheops_engine::replication::{Asked, Known, encode, opaque_reference};
 use cheops_model::{Failover, Guarantee, SiteName};
-use cheops_rest::{Body as RestBody, FieldFault, Id, RewriteError, Side, Written};
+use cheops_rest::{Body as RestBody, Chosen, FieldFault, Id, Meaning, RewriteError, Side, Written};
 use http::{HeaderMap, header};
 
 use super::read::text;
@@ -43,24 +43,26 @@ impl Draft<'_> {
             ),
             _ => (None, Handover::ByHand),
         };
+        let here = self.replicas.here.clone();
         let op = Operation {
-            id,
-            replicant: ReplicantId::from(id),
-            kind: Kind::Create,
             fields,
             digest: digest(&asked),
             rest: encode(&asked),
-            repeat: Repeat::Never,
-            origin: self.replicas.here.clone(),
             ttl_ms,
-            expects: None,
+            ..Operation::new(id, ReplicantId::from(id), Kind::Create, here)
         };
         let doubt = match api.doubt_by(&asked.kind) {
             cheops_rest::DoubtBy::Mark => DoubtBy::Mark,
             cheops_rest::DoubtBy::Match => DoubtBy::Match,
             cheops_rest::DoubtBy::Nothing => DoubtBy::Nothing,
         };
-        Ok(self.submission(op, spread.sites.clone(), doubt, handover))
+        Ok(Submission {
+            doubt,
+            handover,
+            naming: self.naming(&asked),
+            parent: spread.parent,
+            ..self.submission(op, spread.sites.clone())
+        })
     }
 
     /// Changes a replicant, whatever the scope says. `desired` is what clients wrote so far.
@@ -73,46 +75,50 @@ impl Draft<'_> {
         let asked = self.asked()?;
         let fields = match wanted.kind {
             Kind::Update => self.updated(&asked, desired)?,
-            Kind::Create | Kind::Delete | Kind::Action => Fields::new(),
+            Kind::Create | Kind::Delete | Kind::Action | Kind::Rescope => Fields::new(),
         };
         // An update that says which values its fields are to have does no harm when it is done again.
         let repeat = match (wanted.kind, fields.is_empty()) {
             (Kind::Update, false) => Repeat::Safe,
             _ => wanted.repeat,
         };
+        let (id, here) = (self.operation_id(&asked)?, self.replicas.here.clone());
+        let knows = match wanted.kind {
+            Kind::Delete => self.replicas.engine.index().below(known.id),
+            _ => Vec::new(),
+        };
         let op = Operation {
-            id: self.operation_id(&asked)?,
-            replicant: known.id,
-            kind: wanted.kind,
             fields,
             digest: digest(&asked),
             rest: encode(&asked),
             repeat,
-            origin: self.replicas.here.clone(),
-            ttl_ms: None,
-            expects: None,
+            knows,
+            ..Operation::new(id, known.id, wanted.kind, here)
         };
-        let sites = known.sites.to_vec();
-        Ok(self.submission(op, sites, DoubtBy::Nothing, Handover::ByHand))
+        Ok(self.submission(op, known.sites.to_vec()))
     }
 
-    fn submission(
-        &self,
-        op: Operation,
-        sites: Vec<SiteName>,
-        doubt: DoubtBy,
-        handover: Handover,
-    ) -> Submission {
+    fn submission(&self, op: Operation, sites: Vec<SiteName>) -> Submission {
         Submission {
-            op,
-            sites,
-            service: self.replicas.service.to_string(),
-            doubt,
-            handover,
-            form: Form::Replica,
             attempt: rand::random(),
             mode: self.mode(),
+            ..Submission::new(op, sites, self.replicas.service.as_str(), 0)
         }
+    }
+
+    /// Who names what a create makes.
+    fn naming(&self, asked: &Asked) -> Naming {
+        let api = &self.replicas.api;
+        if api.chosen(&asked.kind) == Chosen::Never {
+            return Naming::Minted;
+        }
+        let in_path = match self.replicas.classify(&asked.method, &asked.path) {
+            Meaning::Create { chosen, .. } => chosen.map(str::to_owned),
+            Meaning::Update { item, .. } => Some(item.id.to_owned()),
+            _ => None,
+        };
+        let chosen = in_path.or_else(|| api.asked_id(&asked.kind, &asked.body));
+        chosen.map_or(Naming::Minted, Naming::Chosen)
     }
 
     /// How soon the client wants to hear.

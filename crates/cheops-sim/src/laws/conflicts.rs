@@ -1,7 +1,7 @@
 //! What a deposed leader had accepted comes back only where nothing it touches was changed since; else it is parked.
 
 use cheops_core::eventual::Body;
-use cheops_core::operation::Kind;
+use cheops_core::operation::{Kind, Mode};
 
 use super::Evidence;
 use crate::world::World;
@@ -16,13 +16,12 @@ pub(super) fn check(world: &World, evidence: &Evidence) -> Result<(), String> {
             let Some((fork, before)) = world.history.cut.get(&op.id) else {
                 continue;
             };
-            let again = world
-                .history
-                .requests
-                .get(&op.id)
-                .is_some_and(|request| request.tries.len() > 1);
+            // Asked for once more: by its client, or by the site that took it with 202 and brings it to each leader.
+            let again = world.history.requests.get(&op.id).is_some_and(|request| {
+                request.tries.len() > 1 || request.submission.mode == Mode::Async
+            });
             if before == epoch || op.kind == Kind::Create || again {
-                // It has the position it had, or its client has asked for it once more.
+                // It has the position it had, or somebody has asked for it once more.
                 continue;
             }
             let since = log.range(fork + 1..*index);

@@ -25,7 +25,11 @@ pub(super) fn check(world: &World, evidence: &Evidence) -> Result<(), String> {
             continue;
         }
         let Some((leader, _)) = evidence.leaders.get(id) else {
-            return Err(format!("{id:?} has no leader"));
+            let who: Vec<_> = views
+                .iter()
+                .map(|(host, view)| (host + 1, &view.epoch, &view.runs))
+                .collect();
+            return Err(format!("{id:?} has no leader: {who:?}"));
         };
         let led = &views[leader];
         for (site, row) in &led.rows {

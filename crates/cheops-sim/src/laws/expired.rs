@@ -18,7 +18,9 @@ pub(super) fn check(world: &World, _: &Evidence) -> Result<(), String> {
                 let again = request.is_some_and(|request| {
                     request.tries.iter().any(|one| one.at_ms >= *given_up_ms)
                 });
+                // Called for a disk that is no more, and done after this one gave it up.
                 let forgotten = again
+                    || world.history.lost.contains(&(host, op))
                     || world
                         .history
                         .is_excused(&std::collections::BTreeSet::from([host]), *given_up_ms);

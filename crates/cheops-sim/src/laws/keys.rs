@@ -13,6 +13,7 @@ pub(super) fn check(world: &World, _: &Evidence) -> Result<(), String> {
         // Two sites that could not hear each other may both have made it; what they differ in is a conflict.
         if request.submission.form == Form::Queue
             || world.history.cut.contains_key(op)
+            || world.history.offered.contains(op)
             || !world.history.restores.is_empty()
         {
             continue;

@@ -80,7 +80,8 @@ impl Evidence {
     }
 }
 
-/// The log of the leader from the beginning: what it has folded is in its history, or in another's.
+/// The log of the leader from the beginning: what it has folded is in its history, or in another's. Two logs with the
+/// same reign at an index are the same up to there.
 fn whole_log(
     world: &World,
     id: ReplicantId,
@@ -88,19 +89,14 @@ fn whole_log(
     view: &ReplicantView,
 ) -> BTreeMap<u64, Body> {
     let mut log = BTreeMap::new();
-    for ((of, other), chain) in &world.history.chains {
-        if *other == id && *of != host {
-            for (index, (_, body)) in chain.range(..=view.base) {
+    let chains = world.history.chains.iter();
+    for ((of, _), chain) in chains.filter(|((_, other), _)| *other == id) {
+        for (index, (epoch, body)) in chain {
+            let folded = *index <= view.base && view.runs.epoch_at(*index) == Some(epoch);
+            if folded || (*of == host && *index > view.base) {
                 log.insert(*index, body.clone());
             }
         }
-    }
-    if let Some(chain) = world.history.chains.get(&(host, id)) {
-        log.extend(
-            chain
-                .iter()
-                .map(|(index, (_, body))| (*index, body.clone())),
-        );
     }
     log
 }
@@ -111,6 +107,17 @@ fn was_deleted(world: &World, id: ReplicantId) -> bool {
         .history
         .about(id)
         .any(|request| request.submission.op.kind == Kind::Delete)
+}
+
+/// True if somebody has asked for it to live elsewhere.
+fn was_moved_from(world: &World, id: ReplicantId, host: usize) -> bool {
+    let without = |op: &cheops_core::Operation| {
+        op.kind == Kind::Rescope && !op.sites.contains(&world.hosts[host].name)
+    };
+    world
+        .history
+        .about(id)
+        .any(|request| without(&request.submission.op))
 }
 
 /// The hosts a replicant was meant for.

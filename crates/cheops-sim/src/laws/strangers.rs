@@ -1,11 +1,11 @@
 //! What was there before stays as it was; what was made is removed only if somebody asked for it.
 
-use super::{Evidence, was_deleted};
+use super::{Evidence, was_deleted, was_moved_from};
 use crate::service::Deed;
 use crate::world::World;
 
 pub(super) fn check(world: &World, _: &Evidence) -> Result<(), String> {
-    for one in &world.hosts {
+    for (host, one) in world.hosts.iter().enumerate() {
         for (local, thing) in &one.service.strangers {
             if one.service.things.get(local) != Some(thing) {
                 return Err(format!(
@@ -20,7 +20,9 @@ pub(super) fn check(world: &World, _: &Evidence) -> Result<(), String> {
             .iter()
             .filter(|done| done.deed == Deed::Removed)
         {
-            if !was_deleted(world, done.replicant) {
+            let asked =
+                was_deleted(world, done.replicant) || was_moved_from(world, done.replicant, host);
+            if !asked {
                 return Err(format!(
                     "{} removed {:?}, and nobody asked for it",
                     one.name, done.replicant

@@ -5,16 +5,7 @@ use std::time::Duration;
 use cheops_model::SiteName;
 use clap::{Args, Subcommand, ValueEnum};
 
-use super::{AdminArgs, FormatArgs};
-
-/// Where and how to ask.
-#[derive(Args)]
-pub(crate) struct AskArgs {
-    #[command(flatten)]
-    pub(crate) admin: AdminArgs,
-    #[command(flatten)]
-    pub(crate) format: FormatArgs,
-}
+use super::{AdminArgs, AskArgs};
 
 /// One resource.
 #[derive(Args)]

@@ -2,9 +2,10 @@
 
 mod backends;
 mod reload;
+mod report;
 
 use std::fs::File;
-use std::net::{SocketAddr, TcpListener as StdListener};
+use std::net::{SocketAddr, TcpListener as StdListener, UdpSocket};
 use std::pin::pin;
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -13,6 +14,7 @@ use std::time::Duration;
 use anyhow::{Context, anyhow, bail};
 use cheops_control::server::{self, Sources};
 use cheops_core::eventual::Tuning;
+use cheops_engine::events::Bus;
 use cheops_engine::identity::Identity;
 use cheops_engine::mesh::{Announcement, Mesh, MeshConfig, ServiceAnnouncement, new_incarnation};
 use cheops_engine::replication::{ReplicatedService, Replication, ReplicationConfig};
@@ -28,6 +30,7 @@ use crate::config::{Config, ServiceSettings};
 use crate::terminal;
 use backends::Backends;
 use reload::Running;
+use report::Reporter;
 
 /// Open requests end, then threads; an agent told to stop is gone within 10 s.
 const STOP_TIME_MAX: Duration = Duration::from_secs(9);
@@ -80,8 +83,9 @@ async fn serve(config: Config, identity: Identity, args: &AgentArgs) -> anyhow::
         signal(SignalKind::hangup())?,
     );
 
+    let events = Bus::new();
     let secret = identity.secret().clone();
-    let mesh_config = mesh_config(&config, identity);
+    let mesh_config = mesh_config(&config, identity, &events)?;
     let incarnation = mesh_config.announcement.incarnation;
     let mesh = Mesh::start(mesh_config)?;
     let local = watch::Sender::new(local(&config));
@@ -107,11 +111,16 @@ async fn serve(config: Config, identity: Identity, args: &AgentArgs) -> anyhow::
     };
     let proxy = Proxy::start(proxy_config, sockets, links, stopping.clone())?;
 
+    let reporter = Reporter::new(proxy.metrics(), picture.clone(), &config);
+    tokio::spawn(reporter.run(mesh.council(), stopping.clone()));
+    tokio::spawn(replication.clone().tell_backlogs(mesh.backlogs()));
     let metrics = proxy.metrics();
     let sources = Sources {
         replication: replication.clone(),
         ask: cheops_proxy::ask_site(mesh.dialer(), picture.clone()),
         picture,
+        events,
+        council: mesh.council(),
         metrics: Arc::new(move || metrics.render()),
         version: env!("CARGO_PKG_VERSION"),
     };
@@ -177,14 +186,21 @@ fn bind_admin(address: SocketAddr) -> anyhow::Result<TcpListener> {
     Ok(TcpListener::from_std(listener)?)
 }
 
-fn mesh_config(config: &Config, identity: Identity) -> MeshConfig {
-    MeshConfig {
+fn mesh_config(config: &Config, identity: Identity, events: &Bus) -> anyhow::Result<MeshConfig> {
+    let listen = config.mesh.listen;
+    let socket = UdpSocket::bind(listen).with_context(|| {
+        format!("key `mesh.listen`: cannot take datagrams on {listen}; is the port taken?")
+    })?;
+    socket.set_nonblocking(true)?;
+    Ok(MeshConfig {
+        socket: Some(socket),
+        events: events.clone(),
         identity: Arc::new(identity),
         announcement: announcement(config, new_incarnation()),
         join: config.mesh.join.clone(),
         routes: config.mesh.routes.clone(),
         data_dir: config.data.clone(),
-    }
+    })
 }
 
 /// What this site says of itself.
@@ -199,6 +215,8 @@ fn announcement(config: &Config, incarnation: u64) -> Announcement {
         incarnation,
         labels: config.labels.clone(),
         parent: config.parent.clone(),
+        links: config.mesh.links.clone(),
+        held: false,
         advertise: config.mesh.advertise.clone(),
         services: config.services.iter().map(announced).collect(),
         protocol: cheops_engine::mesh::PROTOCOL,

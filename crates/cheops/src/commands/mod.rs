@@ -5,7 +5,9 @@ pub(crate) mod demo;
 pub(crate) mod init;
 pub(crate) mod lint;
 pub(crate) mod replicas;
+pub(crate) mod rtt;
 pub(crate) mod scope;
+pub(crate) mod site;
 pub(crate) mod status;
 
 /// Runs a command that asks over the network.

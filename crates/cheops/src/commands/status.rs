@@ -24,12 +24,12 @@ pub(crate) fn run(admin: &AdminArgs, format: &FormatArgs) -> anyhow::Result<Exit
     })
 }
 
-async fn fetch(client: &Client) -> anyhow::Result<Sites> {
+pub(super) async fn fetch(client: &Client) -> anyhow::Result<Sites> {
     let (_, body) = client.get("/v1/sites").await?;
     serde_json::from_slice(&body).context("the agent's answer is not a list of sites")
 }
 
-fn table(sites: &Sites) -> String {
+pub(super) fn table(sites: &Sites) -> String {
     let head = [
         "SITE", "MARK", "FOR", "HEARD", "RTT", "BEHIND", "QUEUED", "SERVICES",
     ];
@@ -40,12 +40,6 @@ fn table(sites: &Sites) -> String {
 
 fn row(site: &SiteItem) -> [String; 8] {
     let unknown = || "-".to_owned();
-    let rtt = match (site.rtt_ms, site.rtt_error_ms) {
-        (Some(ms), Some(error)) => format!("{ms:.1} ± {error:.1} ms"),
-        (Some(0.0), None) => "here".to_owned(),
-        (Some(ms), None) => format!("{ms:.1} ms"),
-        (None, _) => unknown(),
-    };
     [
         site.name.to_string(),
         site.mark.clone(),
@@ -55,9 +49,18 @@ fn row(site: &SiteItem) -> [String; 8] {
             .map_or_else(unknown, age),
         site.last_heard_ms
             .map_or_else(unknown, |ms| age(Duration::from_millis(ms))),
-        rtt,
+        rtt(site),
         site.behind.to_string(),
         site.queued.to_string(),
         site.services.join(", "),
     ]
+}
+
+pub(super) fn rtt(site: &SiteItem) -> String {
+    match (site.rtt_ms, site.rtt_error_ms) {
+        (Some(ms), Some(error)) => format!("{ms:.1} ± {error:.1} ms"),
+        (Some(0.0), None) => "here".to_owned(),
+        (Some(ms), None) => format!("{ms:.1} ms"),
+        (None, _) => "-".to_owned(),
+    }
 }

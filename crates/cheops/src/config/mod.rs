@@ -42,6 +42,7 @@ pub(crate) struct MeshSettings {
     pub(crate) identity: PathBuf,
     pub(crate) join: Vec<String>,
     pub(crate) routes: BTreeMap<SiteName, String>,
+    pub(crate) links: Vec<SiteName>,
 }
 
 const DEFAULT_MESH: &str = "0.0.0.0:7700";
@@ -127,6 +128,8 @@ fn check_mesh(raw: RawMesh) -> anyhow::Result<MeshSettings> {
         host_and_port(&address, &format!("mesh.routes.{name}"))?;
         routes.insert(site(&name, "mesh.routes")?, address);
     }
+    let links = raw.links.iter().map(|name| site(name, "mesh.links"));
+    let links = links.collect::<anyhow::Result<Vec<_>>>()?;
     for address in &raw.join {
         host_and_port(address, "mesh.join")?;
     }
@@ -139,6 +142,7 @@ fn check_mesh(raw: RawMesh) -> anyhow::Result<MeshSettings> {
         identity: PathBuf::from(raw.identity),
         join: raw.join,
         routes,
+        links,
     })
 }
 

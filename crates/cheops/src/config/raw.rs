@@ -44,6 +44,8 @@ pub(super) struct RawMesh {
     pub(super) join: Vec<String>,
     #[serde(default)]
     pub(super) routes: BTreeMap<String, String>,
+    #[serde(default)]
+    pub(super) links: Vec<String>,
 }
 
 #[derive(Deserialize)]

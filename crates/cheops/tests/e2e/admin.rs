@@ -191,7 +191,7 @@ async fn pages_of_a_web_browser_elsewhere_are_refused() {
 async fn what_is_not_built_is_501_and_what_is_not_there_404() {
     let mesh = Setup::of(1).start().await;
     let address = mesh.site(1).admin;
-    for path in ["/v1/resources/7/rescope", "/v1/events"] {
+    for path in ["/v1/resources/7/rescope", "/v1/conflicts/7/resolve"] {
         let answer = admin(address, path).await;
         assert_eq!(
             (answer.status, answer.problem().as_str()),

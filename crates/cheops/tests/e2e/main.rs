@@ -25,6 +25,7 @@ mod scope_cli;
 mod scope_world;
 mod shared;
 mod sharing;
+mod sites;
 mod start;
 mod stop;
 mod storm;

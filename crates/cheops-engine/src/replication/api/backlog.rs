@@ -1,28 +1,25 @@
 //! How far other sites are behind, as far as this one knows.
 
-use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
 
 use cheops_core::Site;
 use cheops_core::eventual::ReplicaState;
-use cheops_model::{Mark, SiteName};
+use cheops_model::Mark;
+use tokio::sync::watch;
 
 use super::super::Replication;
 use crate::api::{self, Sites};
+use crate::mesh::Backlogs;
 use crate::picture::Picture;
 
-/// What a site has not done yet.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Backlog {
-    /// Operations it has not applied.
-    pub behind: u64,
-    /// Operations waiting here to be brought to it.
-    pub queued: u64,
-}
+/// How old a mark `synchronizing` may be: a look through all records, so not all the time.
+const TELL_EVERY: Duration = Duration::from_secs(1);
 
 impl Replication {
     /// By site; a site that is not named has no backlog.
-    pub async fn backlogs(&self) -> BTreeMap<SiteName, Backlog> {
-        let mut all: BTreeMap<SiteName, Backlog> = BTreeMap::new();
+    pub async fn backlogs(&self) -> Backlogs {
+        let mut all = Backlogs::new();
         for part in self.look_everywhere(backlogs).await {
             for (site, one) in part {
                 let sum = all.entry(site).or_default();
@@ -33,27 +30,42 @@ impl Replication {
         all
     }
 
+    /// Tells how far every site is behind, whenever that has changed, until nobody wants to know.
+    pub async fn tell_backlogs(self, sink: Arc<watch::Sender<Arc<Backlogs>>>) {
+        let mut beat = tokio::time::interval(TELL_EVERY);
+        loop {
+            beat.tick().await;
+            let now = Arc::new(self.backlogs().await);
+            sink.send_if_modified(|told| {
+                let changed = *told != now;
+                *told = now;
+                changed
+            });
+            if sink.is_closed() {
+                return;
+            }
+        }
+    }
+
     /// Every known site with its backlog; one that is connected and has one is `synchronizing`.
     pub async fn sites(&self, picture: &Picture) -> Sites {
         let backlogs = self.backlogs().await;
         let mut sites = api::sites(picture);
+        let reached = [Mark::Connected, Mark::Synchronizing].map(Mark::word);
         for item in &mut sites.items {
-            let Some(backlog) = backlogs.get(&item.name) else {
-                continue;
-            };
+            let backlog = backlogs.get(&item.name).copied().unwrap_or_default();
             (item.behind, item.queued) = (backlog.behind, backlog.queued);
-            let here = item.name == picture.here;
-            let late = backlog.behind > 0 || backlog.queued > 0;
-            if late && !here && item.mark == Mark::Connected.word() {
-                item.mark = Mark::Synchronizing.word().to_owned();
+            if item.name != picture.here && reached.contains(&item.mark.as_str()) {
+                let late = backlog.behind > 0 || backlog.queued > 0;
+                item.mark = reached[usize::from(late)].to_owned();
             }
         }
         sites
     }
 }
 
-fn backlogs(site: &Site) -> BTreeMap<SiteName, Backlog> {
-    let mut all: BTreeMap<SiteName, Backlog> = BTreeMap::new();
+fn backlogs(site: &Site) -> Backlogs {
+    let mut all = Backlogs::new();
     for glance in site.glances() {
         let last = glance.last();
         for (name, row) in glance.rows() {

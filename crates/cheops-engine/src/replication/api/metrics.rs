@@ -36,7 +36,8 @@ impl Counters {
                 | Answer::Conflict
                 | Answer::PreconditionFailed
                 | Answer::KeyReused
-                | Answer::Cancelled,
+                | Answer::Cancelled
+                | Answer::IdTaken,
             ) => 4,
             Err(NotTaken::Busy | NotTaken::NoRoom | NotTaken::Stopped) => 5,
         };

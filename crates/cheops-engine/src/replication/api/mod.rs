@@ -16,7 +16,6 @@ use cheops_model::SiteName;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-pub use backlog::Backlog;
 pub use diff::{AskSite, Diff, Difference, Question, Said, SiteAnswer};
 pub(super) use metrics::Counters;
 pub use operations::{NotRetried, OperationFilter};
@@ -80,7 +79,7 @@ pub struct OperationItem {
     pub resource: Option<String>,
     /// Which API.
     pub service: Option<String>,
-    /// `create`, `update`, `delete`, `action`.
+    /// `create`, `update`, `delete`, `action`, `rescope`.
     pub kind: Option<String>,
     /// As it was asked for.
     pub method: Option<String>,
@@ -141,6 +140,7 @@ fn word(kind: Kind) -> &'static str {
         Kind::Update => "update",
         Kind::Delete => "delete",
         Kind::Action => "action",
+        Kind::Rescope => "rescope",
     }
 }
 

@@ -48,6 +48,9 @@ impl Desk<'_> {
         let status = heard.status.as_u16();
         let body = heard.body.as_deref().unwrap_or_default();
         if self.api().class(CallKind::Create, status, body) != Class::Applied {
+            if self.chosen(asked).is_some() && self.api().is_id_taken(&asked.kind, status) {
+                return self.said_no(Refusal::Taken, heard, asked);
+            }
             return self.outcome(CallKind::Create, heard, asked, None);
         }
         let headers = pairs(&heard.headers);

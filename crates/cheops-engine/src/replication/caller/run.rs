@@ -1,7 +1,7 @@
 //! Changing and removing what is there.
 
 use cheops_core::operation::{Fields, Kind, Refusal};
-use cheops_core::{Operation, Outcome};
+use cheops_core::{Operation, Outcome, ReplicantId};
 use cheops_rest::{CallKind, Class, Ready};
 
 use super::super::limits::ANSWER_BYTES_MAX;
@@ -10,6 +10,8 @@ use super::{Desk, Local, UNPROCESSABLE, With, refused, request};
 
 /// The resource is not as it was when it was taken for ours.
 const PRECONDITION_FAILED: u16 = 412;
+/// Something lies below it.
+const CONFLICT: u16 = 409;
 /// Not yet ready to be worked on.
 const TOO_EARLY: u16 = 425;
 
@@ -36,7 +38,8 @@ impl Desk<'_> {
             Kind::Create => CallKind::Create,
             Kind::Update => CallKind::Update,
             Kind::Delete => CallKind::Delete,
-            Kind::Action => CallKind::Action,
+            // A rescope calls no service.
+            Kind::Action | Kind::Rescope => CallKind::Action,
         };
         match self.ask(request, ANSWER_BYTES_MAX).await {
             Ok(heard) => self.outcome(call, &heard, &asked, None),
@@ -96,7 +99,16 @@ impl Desk<'_> {
     }
 
     /// Removes it; gone already is as good.
-    pub(super) async fn delete(&self, local: &str, only_if: Option<&Fields>) -> Outcome {
+    pub(super) async fn delete(
+        &self,
+        local: &str,
+        only_if: Option<&Fields>,
+        knows: &[ReplicantId],
+    ) -> Outcome {
+        let below = self.inner.index.below(self.replicant);
+        if below.iter().any(|child| !knows.contains(child)) {
+            return refused(Refusal::Children, CONFLICT);
+        }
         let (Some(made), Some(name)) = (&self.create, self.name()) else {
             return refused(Refusal::Verdict, UNPROCESSABLE);
         };

@@ -13,8 +13,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
-use crate::cli::Format;
-use crate::cli::replicas::AskArgs;
+use crate::cli::{AskArgs, Format};
 use crate::terminal;
 
 /// `GET`, as what it is known to be.

@@ -7,7 +7,7 @@
 //! A type writes its newest version only and reads every older one: each version names the one
 //! before it and how to get from there to here. The bytes of every version are kept as fixtures.
 //! The check is part of the blake3 of all the rest, so that a damaged record is named and never
-//! read as something else. No I/O here, and nothing of the store.
+//! read as something else. One envelope for whatever an agent keeps; no I/O here.
 
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -20,7 +20,7 @@ const HEADER_BYTES: usize = KIND_BYTES + VERSION_BYTES + CHECK_BYTES;
 /// A type with a history.
 ///
 /// ```
-/// use cheops_store::record::{First, Record, decode, encode};
+/// use cheops_model::record::{First, Record, decode, encode};
 /// use serde::{Deserialize, Serialize};
 ///
 /// #[derive(Serialize, Deserialize)]
@@ -44,7 +44,7 @@ const HEADER_BYTES: usize = KIND_BYTES + VERSION_BYTES + CHECK_BYTES;
 /// let written_last_year = encode(&Seen1 { times: 3 });
 /// let read_today: Seen = decode(&written_last_year)?;
 /// assert_eq!(read_today.times, 3);
-/// # Ok::<(), cheops_store::record::RecordFault>(())
+/// # Ok::<(), cheops_model::record::RecordFault>(())
 /// ```
 pub trait Record: Serialize + DeserializeOwned {
     /// What it is, the same in every version.

@@ -1,0 +1,84 @@
+//! Bounds and paces of membership, each with its reason.
+
+/// One probe of another site each, so that everybody is probed about once in that time by somebody.
+pub const PROBE_EVERY_MS: u64 = 1_000;
+
+/// How long the first answer may take before others are asked: twice the estimated round trip and
+/// something for the machine, within these bounds. Links of 300 ms are ordinary.
+pub const ANSWER_MS: (u64, u64) = (250, 800);
+
+/// When a probe has failed. Three tries of our own and those of others fit.
+pub const PROBE_MS: u64 = 3_000;
+
+/// Tries of a probe over the direct path. With one in seven exchanges lost, as at 7 % loss each
+/// way, three fail once in 400.
+pub const TRIES: u8 = 3;
+
+/// Others that are asked to try too, with our second and with our third try. A suspicion takes the
+/// mark `connected` away everywhere: at 7 % loss a live site is suspected once in 25 million probes.
+pub const ASKED: [usize; 2] = [3, 5];
+
+/// Shortest suspicion, in ms per decimal digit of the number of sites: long enough for a
+/// refutation to come around.
+pub const SUSPICION_MS: u64 = 1_300;
+
+/// A suspicion that nobody shares lasts that many times longer: a site that loses its own
+/// messages must not bury others.
+pub const SUSPICION_STRETCH: u64 = 6;
+
+/// Others that must share a suspicion before it is at its shortest.
+pub const SUSPICION_SHARED: usize = 3;
+
+/// Each piece of news is sent that many times for each decimal digit of the number of sites.
+pub const NEWS_SENDS: u32 = 4;
+
+/// News in one datagram. With the rest it stays below what any path carries in one piece.
+pub const NEWS_BYTES_MAX: usize = 900;
+
+/// News waiting to be sent. Beyond, what was sent most often goes: the digest finds what was missed.
+pub const NEWS_MAX: usize = 20_000;
+
+/// Places of others told in each datagram: every coordinate comes around, at a pace that costs the
+/// same in a mesh of any size.
+pub const PLACES_TOLD: usize = 2;
+
+/// How often what is known is compared with one other site, and how soon again if it differed.
+pub const COMPARE_EVERY_MS: u64 = 20_000;
+/// See [`COMPARE_EVERY_MS`].
+pub const COMPARE_AGAIN_MS: u64 = 1_000;
+
+/// Records in one datagram: it stays in one piece.
+pub const RECORDS_BYTES_MAX: usize = 1_000;
+
+/// How often a site believed away is tried: a mesh that fell apart finds itself again.
+pub const AWAY_PROBE_EVERY_MS: u64 = 2_000;
+
+/// How long a site that hears nobody goes on believing that it is not alone.
+pub const SILENCE_MS: u64 = 5_000;
+
+/// A silence after which this site's own path is in doubt: it has asked somebody each second.
+pub const DEAF_MS: u64 = 2_500;
+
+/// Somebody else's words about us are answered at most that often: two agents under one name must
+/// not drive each other.
+pub const REFUTE_EVERY_MS: u64 = 500;
+
+/// A step later than this was not a slow network: this agent itself stood still.
+pub const STOOD_STILL_MS: u64 = 2_000;
+
+/// Probes without a direct answer, while others vouch, before the path counts as cut.
+pub const MISSES_TO_CUT: u8 = 2;
+
+/// Probes made for others at a time; further ones are not made, the asker has asked more than one.
+pub const ERRANDS_MAX: usize = 256;
+
+/// Sites known. More are not learnt.
+pub const MEMBERS_MAX: usize = 10_000;
+
+/// The longest chain of parents: a longer one is a circle or a mistake.
+pub const DEPTH_MAX: usize = 16;
+
+/// Decimal digits of a number of sites, at least 1.
+pub(super) fn digits(sites: usize) -> u64 {
+    u64::from(sites.max(1).ilog10()) + 1
+}

@@ -1,0 +1,156 @@
+//! The figures of the book, as Markdown tables and an SVG.
+
+use std::fmt::Write;
+
+use crate::matrix::Matrix;
+use crate::places::Places;
+use crate::plot::{Series, chart};
+use crate::scenarios::{Ways, detection, false_marks, isolation, median, partial_cut, traffic};
+use crate::world::Settings;
+
+fn settings(sites: u16, loss_permille: u64, seed: u64) -> Settings {
+    Settings {
+        sites,
+        loss_permille,
+        seed,
+    }
+}
+
+/// Bytes per site and second: a table and a chart.
+pub fn traffic_table(sizes: &[u16], seconds: u64) -> (String, String) {
+    let mut table = String::from("| sites | no loss | 3 % | 7 % |\n| --- | --- | --- | --- |\n");
+    let losses = [0, 30, 70];
+    let mut series: Vec<Series> = losses
+        .iter()
+        .map(|loss| Series {
+            name: format!("{} % loss", loss / 10),
+            points: Vec::new(),
+        })
+        .collect();
+    for sites in sizes {
+        let _ = write!(table, "| {sites} ");
+        for (place, loss) in losses.iter().enumerate() {
+            let bytes = traffic(settings(*sites, *loss, 11), seconds);
+            let _ = write!(table, "| {bytes:.0} ");
+            series[place].points.push((f64::from(*sites), bytes));
+        }
+        table.push_str("|\n");
+    }
+    let chart = chart("Bytes sent per site and second", "bytes/s", 1500.0, &series);
+    (table, chart)
+}
+
+/// How soon a dead site is known.
+pub fn detection_table(sizes: &[u16], deaths: u16) -> String {
+    let mut table = String::from(
+        "| sites | loss | first knows | half know | every other knows (median) | (slowest death) |\n\
+         | --- | --- | --- | --- | --- | --- |\n",
+    );
+    for sites in sizes {
+        for loss in [0, 30, 70] {
+            let found = detection(settings(*sites, loss, 5), deaths);
+            let s = |times: &[u64]| median(times) as f64 / 1000.0;
+            let worst = found.all_ms.iter().max().copied().unwrap_or_default() as f64 / 1000.0;
+            let _ = writeln!(
+                table,
+                "| {sites} | {} % | {:.1} s | {:.1} s | {:.1} s | {worst:.1} s |",
+                loss / 10,
+                s(&found.first_ms),
+                s(&found.half_ms),
+                s(&found.all_ms),
+            );
+        }
+    }
+    table
+}
+
+/// Live sites marked `autonomous`.
+pub fn false_table(sites: u16, minutes: u64) -> String {
+    let mut table = String::from(
+        "| sites | loss | site-hours | false `autonomous` | per 1,000 site-hours |\n| --- | --- | --- | --- | --- |\n",
+    );
+    for loss in [0, 30, 70] {
+        let found = false_marks(settings(sites, loss, 3), minutes);
+        let rate = found.events as f64 / found.site_hours * 1000.0;
+        let _ = writeln!(
+            table,
+            "| {sites} | {} % | {:.0} | {} | {rate:.2} |",
+            loss / 10,
+            found.site_hours,
+            found.events,
+        );
+    }
+    table
+}
+
+/// Cuts that leave a way around, and one that leaves none.
+pub fn cuts_table() -> String {
+    let mut table = String::from(
+        "| what is cut | pairs cut | seen as `indirect` | as `one-way` | false `autonomous` | flaps |\n\
+         | --- | --- | --- | --- | --- | --- |\n",
+    );
+    for (name, ways) in [
+        ("5 sites from 5 others, both ways", Ways::Both),
+        ("the same, one way", Ways::One),
+    ] {
+        for loss in [0, 30] {
+            let seen = partial_cut(settings(50, loss, 9), 5, ways, 15);
+            let _ = writeln!(
+                table,
+                "| {name}, {} % loss | {} | {} | {} | {} | {} |",
+                loss / 10,
+                seen.pairs,
+                seen.indirect,
+                seen.one_way,
+                seen.false_marks,
+                seen.flaps,
+            );
+        }
+    }
+    let lone = isolation(settings(1000, 30, 2));
+    let _ = writeln!(
+        table,
+        "\nOne of 1,000 sites cut off for two minutes at 3 % loss: it shows nobody `connected` after {:.0} s; mended, \
+         everybody has it back after {:.0} s; others doubted because of it: {}.",
+        lone.alone_ms as f64 / 1000.0,
+        lone.back_ms as f64 / 1000.0,
+        lone.doubted,
+    );
+    table
+}
+
+/// Coordinates against the measured matrices.
+pub fn places_table(samples: usize) -> String {
+    let mut table = String::from(
+        "| matrix | median error | `around(x, 20ms)` precision / recall | `around(x, 50ms)` precision / recall | \
+         a site's ways 80 ms longer: its error at once / after 50 samples / after 100 |\n| --- | --- | --- | --- | --- |\n",
+    );
+    for matrix in [Matrix::azure(), Matrix::multicloud(), Matrix::planetlab()] {
+        let mut places = Places::new(&matrix, 1);
+        places.sample(&matrix, samples);
+        let error = places.median_error(&matrix, None);
+        let (near, far) = (places.around(&matrix, 20.0), places.around(&matrix, 50.0));
+        let stepped = matrix.clone().with_step(0, 80.0);
+        let mut after = Vec::new();
+        after.push(places.median_error(&stepped, Some(0)));
+        for _ in 0..2 {
+            places.sample(&stepped, 50);
+            after.push(places.median_error(&stepped, Some(0)));
+        }
+        let percent = |share: f64| format!("{:.0} %", share * 100.0);
+        let _ = writeln!(
+            table,
+            "| {} | {:.1} % | {} / {} | {} / {} | {} / {} / {} |",
+            matrix.name,
+            error * 100.0,
+            percent(near.precision),
+            percent(near.recall),
+            percent(far.precision),
+            percent(far.recall),
+            percent(after[0]),
+            percent(after[1]),
+            percent(after[2]),
+        );
+    }
+    table
+}
