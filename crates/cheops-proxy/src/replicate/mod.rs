@@ -1,6 +1,6 @@
 //! Requests about resources that live on several sites.
 //!
-//! [`here`] stands before the service of this site: a request that names a replicant is answered by
+//! [`here()`] stands before the service of this site: a request that names a replicant is answered by
 //! its local replica if it reads, and ordered by its log if it writes; anything else goes straight
 //! on. [`spread`] carries out `a & b`. Clients see meta-ids only; the service sees its own.
 
