@@ -94,12 +94,7 @@ pub struct Operation {
 
 impl Operation {
     /// One that writes nothing, may run once, has no end and no conditions.
-    pub fn new(
-        id: OperationId,
-        replicant: ReplicantId,
-        kind: Kind,
-        origin: SiteName,
-    ) -> Operation {
+    pub fn new(id: OperationId, replicant: ReplicantId, kind: Kind, origin: SiteName) -> Operation {
         Operation {
             id,
             replicant,

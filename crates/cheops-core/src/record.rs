@@ -3,8 +3,8 @@
 //! The bytes of every version that was ever written are kept in `tests/fixtures`. A new form of a record is a new
 //! version of it, which says how to get there from the one before.
 
-pub use cheops_model::record::{RecordFault, decode, encode};
 use cheops_model::record::{First, Record};
+pub use cheops_model::record::{RecordFault, decode, encode};
 
 use crate::eventual::{AnswerRecord, Kept, OutboxRecord, ReplicantRecord, SiteRecord};
 

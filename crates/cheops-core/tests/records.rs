@@ -2,9 +2,9 @@
 
 mod common;
 
+use cheops_core::eventual::Kept;
 use cheops_core::eventual::{FoundRecords, Tuning};
 use cheops_core::operation::Mode;
-use cheops_core::eventual::Kept;
 use cheops_core::record::{RecordFault, decode};
 use cheops_core::{Birth, Event, MeshKey, Now, Output, ReplicantId, Site, Table};
 use common::{Bench, applied, create, name, update};

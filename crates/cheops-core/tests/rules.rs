@@ -39,12 +39,14 @@ fn refused(class: Refusal, status: u16) -> Outcome {
 }
 
 fn state(bench: &Bench, at: &str, of: &str) -> ReplicaState {
-    let view = bench.sites[&name(at)].replicant(ReplicantId(7)).unwrap();
+    let view = bench.sites[&name(at)].replicant(ReplicantId(7));
+    let view = view.expect("it is there");
     view.rows[&name(of)].state
 }
 
 fn progress(bench: &Bench, at: &str, op: u128, of: &str) -> Progress {
-    let view = bench.sites[&name(at)].operation(OperationId(op)).unwrap();
+    let view = bench.sites[&name(at)].operation(OperationId(op));
+    let view = view.expect("it is known");
     view.sites[&name(of)].progress
 }
 
@@ -246,7 +248,10 @@ fn a_site_that_goes_is_covered_first_then_deletes_and_then_has_no_record() {
     }
     assert!(bench.sites[&name("c")].replicant(ReplicantId(7)).is_none());
     assert!(bench.found("c").iter().all(|(table, ..)| {
-        !matches!(table, cheops_core::Table::Replicants | cheops_core::Table::Log)
+        !matches!(
+            table,
+            cheops_core::Table::Replicants | cheops_core::Table::Log
+        )
     }));
     // A retry of the create there does not make a second one; back again it is a new member.
     bench.submit("c", 3, create(7, &["a", "b", "c"]));

@@ -214,7 +214,14 @@ impl World {
         let mut made = self.history.requests[&OperationId(of.0)].submission.clone();
         for earlier in self.history.about(of) {
             let new = |site: &&SiteName| !made.sites.contains(site);
-            let new: Vec<SiteName> = earlier.submission.op.sites.iter().filter(new).cloned().collect();
+            let new: Vec<SiteName> = earlier
+                .submission
+                .op
+                .sites
+                .iter()
+                .filter(new)
+                .cloned()
+                .collect();
             made.sites.extend(new);
         }
         if self.rng.chance(self.settings.rescope) {
@@ -250,7 +257,12 @@ impl World {
         let mut op = self.operation(id, of, Kind::Rescope, Fields::new(), Repeat::Safe, None);
         op.sites = self.draw_sites();
         let mut sites = made.sites.clone();
-        sites.extend(op.sites.iter().filter(|site| !made.sites.contains(site)).cloned());
+        sites.extend(
+            op.sites
+                .iter()
+                .filter(|site| !made.sites.contains(site))
+                .cloned(),
+        );
         let mode = self.draw_mode();
         Submission {
             op,

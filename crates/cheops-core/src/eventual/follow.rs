@@ -128,7 +128,8 @@ impl Replicant {
     /// Both sides of a fork have folded since: what this one's came to is parked as a conflict, nothing is dropped.
     fn leave_remains(&mut self, theirs: &Base, fork: u64, shared: &mut Shared, out: &mut Output) {
         let mine = &self.log.base;
-        let differs = |(field, value): &(&String, &String)| theirs.fields.get(*field) != Some(*value);
+        let differs =
+            |(field, value): &(&String, &String)| theirs.fields.get(*field) != Some(*value);
         let fields = mine.fields.iter().filter(differs);
         let id = shared
             .key

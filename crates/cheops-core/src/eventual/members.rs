@@ -22,7 +22,13 @@ impl Replicant {
     }
 
     /// Calls the local service.
-    pub(super) fn begin(&mut self, call: Call, doing: Doing, shared: &mut Shared, out: &mut Output) {
+    pub(super) fn begin(
+        &mut self,
+        call: Call,
+        doing: Doing,
+        shared: &mut Shared,
+        out: &mut Output,
+    ) {
         self.attempts = self.attempts.saturating_add(1);
         let id = shared.call(self.record.id, &self.record.service, call, out);
         self.call = Some((id, doing));
@@ -68,7 +74,7 @@ impl Replicant {
         }
     }
 
-    fn is_leaving(&self, site: &SiteName) -> bool {
+    pub(super) fn is_leaving(&self, site: &SiteName) -> bool {
         let members = self.log.members();
         members.is_some_and(|(_, members)| !members.contains(site))
     }

@@ -7,6 +7,7 @@ mod apply;
 mod command;
 mod follow;
 mod gate;
+mod give_up;
 mod log;
 mod make;
 mod members;
@@ -30,9 +31,9 @@ pub use log::{Base, Body, Entry, Kept, Runs, Stage};
 pub use message::{Header, Message, ReplicaState, Result, Row};
 #[doc(hidden)]
 pub use planted::Bug;
+pub(crate) use replicant::Record as ReplicantRecord;
 pub use shared::Tuning;
 pub(crate) use shared::{AnswerRecord, OutboxRecord, SiteRecord};
-pub(crate) use replicant::Record as ReplicantRecord;
 pub use site::{Event, Found as FoundRecords, Now, Quarantined, Repair, Site};
 pub use start::Birth;
 pub use steps::{OperationView, Progress, Step};

@@ -237,9 +237,7 @@ impl Replicant {
         let fork = self.log.fork(&runs);
         let base = (self.log.base.index > fork).then(|| self.whole_base(shared));
         let entries = self.log.iter().map(|kept| self.aged(kept, shared));
-        let entries = entries
-            .filter(|entry| entry.index > fork)
-            .collect();
+        let entries = entries.filter(|entry| entry.index > fork).collect();
         shared.send(
             from,
             Message::Promise {

@@ -10,9 +10,7 @@ use super::message::{Header, ReplicaState, Row};
 use super::promote::Candidacy;
 use super::shared::Shared;
 use crate::ids::{Boot, Epoch, OperationId, ReplicantId};
-use crate::operation::{
-    DoubtBy, Fields, Form, Handover, Kind, Naming, Operation, Submission,
-};
+use crate::operation::{DoubtBy, Fields, Form, Handover, Kind, Naming, Operation, Submission};
 use crate::output::{CallId, Output};
 use crate::record::{Table, encode, key_of, log_key};
 

@@ -425,10 +425,7 @@ impl Site {
                 since: header.runs.last,
                 ..Row::pending(row.incarnation)
             };
-            replicant
-                .record
-                .rows
-                .insert(self.shared.me.clone(), mine);
+            replicant.record.rows.insert(self.shared.me.clone(), mine);
         }
         self.replicants.insert(header.id, replicant);
         true

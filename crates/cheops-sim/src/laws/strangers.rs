@@ -20,8 +20,8 @@ pub(super) fn check(world: &World, _: &Evidence) -> Result<(), String> {
             .iter()
             .filter(|done| done.deed == Deed::Removed)
         {
-            let asked = was_deleted(world, done.replicant)
-                || was_moved_from(world, done.replicant, host);
+            let asked =
+                was_deleted(world, done.replicant) || was_moved_from(world, done.replicant, host);
             if !asked {
                 return Err(format!(
                     "{} removed {:?}, and nobody asked for it",
