@@ -7,6 +7,7 @@ mod apply;
 mod command;
 mod follow;
 mod gate;
+mod give_up;
 mod log;
 mod make;
 mod members;
