@@ -6,6 +6,7 @@
 use std::cell::RefCell;
 use std::collections::HashMap;
 use std::future::Future;
+use std::pin::pin;
 use std::rc::Rc;
 use std::time::Instant;
 
@@ -83,7 +84,7 @@ pub(crate) async fn send(
     let mints = homes.filter(|homes| homes.mints(&call.head));
     let (request, feed) = forwarded(journey, site, call);
     journey.service.counters.forwarded();
-    let sent = worker.peers.send(site, request);
+    let sent = pin!(worker.peers.send(site, request));
     let outcome = worker.sweep.within(&journey.patience, sent).await;
     if let (Some(pass), Some(Err(_)) | None) = (&pass, &outcome) {
         pass.failed(Instant::now());
