@@ -14,7 +14,7 @@ pub(super) struct Ids<'a> {
 
 impl Ids<'_> {
     /// What the service calls what clients call `id`.
-    pub(super) fn to_local(&self, id: &Id<'_>) -> Option<Cow<'static, str>> {
+    pub(super) fn to_local(self, id: &Id<'_>) -> Option<Cow<'static, str>> {
         let known = self.index.find(self.service, &id.text)?;
         let ours = *known.meta == *id.text && id.fits(&known.kind);
         let local = known.local.as_ref().filter(|_| ours)?;
@@ -22,7 +22,7 @@ impl Ids<'_> {
     }
 
     /// What clients call what the service calls `id`.
-    pub(super) fn to_meta(&self, id: &Id<'_>) -> Option<Cow<'static, str>> {
+    pub(super) fn to_meta(self, id: &Id<'_>) -> Option<Cow<'static, str>> {
         let known = self.index.find(self.service, &id.text)?;
         let ours = known.local.as_deref() == Some(&*id.text) && id.fits(&known.kind);
         ours.then(|| Cow::Owned(known.meta.to_string()))
