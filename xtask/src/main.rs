@@ -20,6 +20,8 @@ struct Cli {
 enum Chore {
     /// Measure this agent beside nginx, HAProxy, HAProxy with Lua and Envoy
     Bench(bench::BenchArgs),
+    /// Measure this agent alone: idle connections, large bodies, a second thread
+    Figures(bench::FiguresArgs),
     /// The service behind the benchmark
     #[command(hide = true)]
     BenchOrigin,
@@ -39,6 +41,7 @@ fn main() -> anyhow::Result<ExitCode> {
     match Cli::parse().chore {
         Chore::Bench(args) => bench::run(&args).map(|()| ExitCode::SUCCESS),
         Chore::BenchOrigin => bench::serve_origin().map(|()| ExitCode::SUCCESS),
+        Chore::Figures(args) => bench::run_figures(&args).map(|()| ExitCode::SUCCESS),
         Chore::Soak(args) => soak::run(&args).map(|()| ExitCode::SUCCESS),
         Chore::Tidy => tidy::run(),
         Chore::Openstack { words } => openstack::run(&words),

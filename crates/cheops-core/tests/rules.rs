@@ -39,12 +39,14 @@ fn refused(class: Refusal, status: u16) -> Outcome {
 }
 
 fn state(bench: &Bench, at: &str, of: &str) -> ReplicaState {
-    let view = bench.sites[&name(at)].replicant(ReplicantId(7)).unwrap();
+    let view = bench.sites[&name(at)].replicant(ReplicantId(7));
+    let view = view.expect("it is there");
     view.rows[&name(of)].state
 }
 
 fn progress(bench: &Bench, at: &str, op: u128, of: &str) -> Progress {
-    let view = bench.sites[&name(at)].operation(OperationId(op)).unwrap();
+    let view = bench.sites[&name(at)].operation(OperationId(op));
+    let view = view.expect("it is known");
     view.sites[&name(of)].progress
 }
 

@@ -151,7 +151,10 @@ impl Slot {
         };
         let _ = stream.set_nodelay(true);
         let socket = TokioIo::new(ServiceSocket(stream));
-        let handshake = http1::Builder::new().handshake(socket).await;
+        let handshake = http1::Builder::new()
+            .max_buf_size(limits::SERVICE_BUFFER_BYTES_MAX)
+            .handshake(socket)
+            .await;
         let (sender, connection) = handshake.map_err(|error| fault(&error))?;
         tokio::task::spawn_local(connection.with_upgrades());
         Ok(sender)

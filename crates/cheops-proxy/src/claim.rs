@@ -45,7 +45,7 @@ impl FromStr for HostClaim {
             format!("{}:{port}", authority.host())
         });
         // A user, or a port that is no number, would be left out in silence.
-        if whole != text || authority.host().is_empty() {
+        if whole != text || plain(authority.host()).is_empty() {
             return Err(fault());
         }
         Ok(HostClaim {
@@ -57,7 +57,7 @@ impl FromStr for HostClaim {
 
 /// Names are compared without regard to case and to the dot of a whole name.
 fn plain(host: &str) -> String {
-    host.strip_suffix('.').unwrap_or(host).to_ascii_lowercase()
+    host.trim_end_matches('.').to_ascii_lowercase()
 }
 
 impl std::fmt::Display for HostClaim {
@@ -257,7 +257,7 @@ mod tests {
 
     #[test]
     fn what_is_no_claim_is_refused_and_so_is_the_same_twice() {
-        for bad in ["", "a b", "user@host", "host:notaport", "http://host/"] {
+        for bad in ["", ".", "a b", "user@host", "host:notaport", "http://host/"] {
             assert!(bad.parse::<HostClaim>().is_err(), "{bad}");
         }
         for bad in ["", "image", "/a?b", "/a/../b", "/a//b", "/%61"] {

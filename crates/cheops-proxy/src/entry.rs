@@ -1,6 +1,7 @@
 //! A request at a service's listener: whose scope, which way, and an answer that tells the truth.
 
 use std::convert::Infallible;
+use std::pin::pin;
 use std::rc::Rc;
 use std::time::Instant;
 
@@ -168,7 +169,7 @@ async fn answer(
     let mut response = match (home, route) {
         (Some((homes, sent)), _) => {
             let to_home = Route::Site(sent.home.clone());
-            let mut response = journey.take(&to_home, call).await?;
+            let mut response = Box::pin(journey.take(&to_home, call)).await?;
             homes.answered(&sent, &mut response);
             response
         }
@@ -176,7 +177,8 @@ async fn answer(
         (None, Route::Here) if !replicate::concerns(service, &call) => {
             here::run(worker, service, call, journey.trail, &journey.patience).await?
         }
-        (None, route) => journey.take(route, call).await?,
+        // Boxed: every connection would hold room for it, and most never need it.
+        (None, route) => Box::pin(journey.take(route, call)).await?,
     };
     if let Some(wish) = wish {
         response = wish.settle(worker, response);
@@ -209,7 +211,7 @@ async fn skip(worker: &Worker, mut body: Incoming, pulse: &Pulse) {
         pulse: Pulse::new(Instant::now()),
         limit: limits::SKIP_TIME_MAX,
     };
-    let reading = async {
+    let reading = pin!(async {
         let mut bytes = 0;
         while let Some(Ok(frame)) = body.frame().await {
             bytes += frame.data_ref().map_or(0, |piece| piece.len());
@@ -218,7 +220,7 @@ async fn skip(worker: &Worker, mut body: Incoming, pulse: &Pulse) {
             }
         }
         pulse.end();
-    };
+    });
     let _ = worker.sweep.within(&patience, reading).await;
 }
 

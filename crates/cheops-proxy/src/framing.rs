@@ -119,6 +119,9 @@ impl Framing {
             Part::ChunkSize | Part::ChunkEnd => CHUNK_LINE_BYTES_MAX,
             _ => LINE_BYTES_MAX,
         };
+        if self.part == Part::ChunkEnd && (!self.carry.is_empty() || !matches!(piece, [] | b"\r")) {
+            return Err(Violation::ChunkEnd);
+        }
         if self.carry.len() + piece.len() > most {
             self.carry = Vec::new();
             if most == CHUNK_LINE_BYTES_MAX {
@@ -142,6 +145,9 @@ impl Framing {
     }
 
     fn whole_line(&mut self, line: &[u8]) -> Result<(), Violation> {
+        if self.part == Part::ChunkEnd && line != b"\r" {
+            return Err(Violation::ChunkEnd);
+        }
         let Some((b'\r', line)) = line.split_last() else {
             return Err(Violation::LineEnd);
         };
@@ -159,11 +165,10 @@ impl Framing {
             }
             Part::Header => self.header(line),
             Part::ChunkSize => self.chunk_size(line),
-            Part::ChunkEnd if line.is_empty() => {
+            Part::ChunkEnd => {
                 self.part = Part::ChunkSize;
                 Ok(())
             }
-            Part::ChunkEnd => Err(Violation::ChunkEnd),
             Part::Trailer if line.is_empty() => {
                 self.part = Part::Request;
                 Ok(())
@@ -373,8 +378,9 @@ mod tests {
             ("1;a\rb\r\n", ChunkExtension),
             ("1;a\u{1}\r\n", ChunkExtension),
             ("1\r\nab\r\n", ChunkEnd),
-            ("1\r\na\n", LineEnd),
-            ("1\r\n\r\n\n", LineEnd),
+            ("1\r\nab", ChunkEnd),
+            ("1\r\na\n", ChunkEnd),
+            ("1\r\n\r\n\n", ChunkEnd),
             ("0\r\nT: 1\n\r\n", LineEnd),
             ("0\r\nT: 1\r\n folded\r\n\r\n", Folded),
         ] {

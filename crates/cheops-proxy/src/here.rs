@@ -1,5 +1,6 @@
 //! The end of the way: calling this site's own service.
 
+use std::pin::pin;
 use std::time::Instant;
 
 use http::request::Parts;
@@ -61,11 +62,8 @@ pub(crate) async fn run(
         site: worker.here.clone(),
         detail,
     };
-    let response = match worker
-        .sweep
-        .within(patience, service.backend.send(request))
-        .await
-    {
+    let sending = pin!(service.backend.send(request));
+    let response = match worker.sweep.within(patience, sending).await {
         Some(Ok(response)) => response,
         no_answer => {
             if let Some(pass) = pass {

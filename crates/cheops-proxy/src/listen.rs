@@ -3,6 +3,7 @@
 use std::future::Future;
 use std::io;
 use std::net::{SocketAddr, TcpListener as StdListener};
+use std::pin::{Pin, pin};
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 
@@ -162,37 +163,38 @@ async fn serve_client(connection: Rc<Connection>, stream: TcpStream, tls: Option
     // A client that breaks off or speaks nonsense is no event of ours.
     match tls {
         None => {
-            let told = worker.sweep.within(&first_bytes, speaks_http2(&stream));
-            if let Some(Ok(http2)) = told.await {
+            let told = worker
+                .sweep
+                .within(&first_bytes, pin!(speaks_http2(&stream)))
+                .await;
+            if let Some(Ok(http2)) = told {
                 speak(connection, stream, http2).await;
             }
         }
         Some(tls) => {
-            let secured = worker.sweep.within(&first_bytes, tls.accept(stream)).await;
-            if let Some(Ok(stream)) = secured {
-                let http2 = stream.get_ref().1.alpn_protocol() == Some(b"h2");
-                speak(connection, stream, http2).await;
-            }
+            Box::pin(serve_secured(connection, stream, tls)).await;
         }
     }
 }
 
 /// Serves what comes through a tunnel, as if it had come to the service's own listener.
 pub(crate) async fn serve_tunnel(connection: Rc<Connection>, tunnel: Upgraded) {
-    let worker = connection.worker.clone();
     match connection.doorway.tls() {
         None => speak(connection, TokioIo::new(tunnel), false).await,
-        Some(tls) => {
-            let first_bytes = first_bytes(&connection);
-            let secured = worker
-                .sweep
-                .within(&first_bytes, tls.accept(TokioIo::new(tunnel)))
-                .await;
-            if let Some(Ok(stream)) = secured {
-                let http2 = stream.get_ref().1.alpn_protocol() == Some(b"h2");
-                speak(connection, stream, http2).await;
-            }
-        }
+        Some(tls) => serve_secured(connection, TokioIo::new(tunnel), tls).await,
+    }
+}
+
+async fn serve_secured<S>(connection: Rc<Connection>, stream: S, tls: TlsAcceptor)
+where
+    S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+{
+    let worker = connection.worker.clone();
+    let first_bytes = first_bytes(&connection);
+    let accepting = pin!(tls.accept(stream));
+    if let Some(Ok(stream)) = worker.sweep.within(&first_bytes, accepting).await {
+        let http2 = stream.get_ref().1.alpn_protocol() == Some(b"h2");
+        speak(connection, stream, http2).await;
     }
 }
 
@@ -205,41 +207,59 @@ fn first_bytes(connection: &Connection) -> Patience {
 }
 
 /// HTTP with a client, until either ends it.
+///
+/// What only some connections need is boxed: a task is as large as the largest of what it may do.
 async fn speak<S>(connection: Rc<Connection>, stream: S, http2: bool)
 where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
-    let worker = connection.worker.clone();
-    let idle = Some(connection.idle.clone());
-    let doorway = connection.doorway.clone();
-    let refused = connection.refused.clone();
-    let _open = worker.opened();
-    let answer = service_fn(move |request| entry::serve(connection.clone(), request));
-    let is_over = || doorway.is_closed();
+    let _open = connection.worker.opened();
     if http2 {
-        let serving = http2::Builder::new(LocalExecutor)
-            .timer(TokioTimer::new())
-            .max_concurrent_streams(limits::CLIENT_STREAMS_MAX)
-            .max_header_list_size(limits::HEAD_BYTES_MAX as u32)
-            .serve_connection(TokioIo::new(stream), answer);
-        let sweep = &worker.sweep;
-        let ended = sweep.keep(serving, idle, is_over, |serving| {
-            serving.graceful_shutdown()
-        });
-        let _ = ended.await;
+        Box::pin(speak_http2(connection, stream)).await;
     } else {
-        let serving = http1::Builder::new()
+        speak_http1(connection, stream).await;
+    }
+}
+
+async fn speak_http1<S>(connection: Rc<Connection>, stream: S)
+where
+    S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+{
+    let (worker, doorway) = (connection.worker.clone(), connection.doorway.clone());
+    let idle = Some(connection.idle.clone());
+    let stream = Intake::new(stream, connection.refused.clone());
+    // Boxed for the time of a request: an idle connection holds none of it.
+    let answer = service_fn(move |request| Box::pin(entry::serve(connection.clone(), request)));
+    let serving = pin!(
+        http1::Builder::new()
             .header_read_timeout(None)
             .max_buf_size(limits::HEAD_BYTES_MAX)
             .max_header_size(limits::HEAD_BYTES_MAX)
-            .serve_connection(TokioIo::new(Intake::new(stream, refused)), answer)
-            .with_upgrades();
-        let sweep = &worker.sweep;
-        let ended = sweep.keep(serving, idle, is_over, |serving| {
-            serving.graceful_shutdown()
-        });
-        let _ = ended.await;
-    }
+            .serve_connection(TokioIo::new(stream), answer)
+            .with_upgrades()
+    );
+    let is_over = || doorway.is_closed();
+    let end = |serving: Pin<&mut _>| http1::UpgradeableConnection::graceful_shutdown(serving);
+    let _ = worker.sweep.keep(serving, idle, is_over, end).await;
+}
+
+async fn speak_http2<S>(connection: Rc<Connection>, stream: S)
+where
+    S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+{
+    let (worker, doorway) = (connection.worker.clone(), connection.doorway.clone());
+    let idle = Some(connection.idle.clone());
+    let answer = service_fn(move |request| entry::serve(connection.clone(), request));
+    let serving = pin!(
+        http2::Builder::new(LocalExecutor)
+            .timer(TokioTimer::new())
+            .max_concurrent_streams(limits::CLIENT_STREAMS_MAX)
+            .max_header_list_size(limits::HEAD_BYTES_MAX as u32)
+            .serve_connection(TokioIo::new(stream), answer)
+    );
+    let is_over = || doorway.is_closed();
+    let end = |serving: Pin<&mut _>| http2::Connection::graceful_shutdown(serving);
+    let _ = worker.sweep.keep(serving, idle, is_over, end).await;
 }
 
 /// Looks at the first bytes without taking them: HTTP/2 opens with a preface of its own.
@@ -296,6 +316,7 @@ async fn serve_requests(worker: Rc<Worker>, accepted: Accepted) {
         .max_header_list_size(limits::HEAD_BYTES_MAX as u32 * 2)
         .serve_connection(TokioIo::new(stream), answer);
     let sweep = &serving_worker.sweep;
+    let serving = pin!(serving);
     let _ = sweep
         .keep(
             serving,

@@ -2,6 +2,7 @@
 //!
 //! Nothing of it is changed but its envelope: who it came through, and the time left.
 
+use std::pin::pin;
 use std::rc::Rc;
 use std::time::Instant;
 
@@ -85,7 +86,7 @@ pub(crate) async fn carry(
     let request = http::Request::from_parts(head, Body::Request(body, pulse));
     let hop = picture.next_hop(&target);
     let sent = worker.peers.send(&hop, request);
-    match worker.sweep.within(&patience, sent).await {
+    match worker.sweep.within(&patience, pin!(sent)).await {
         Some(Ok(response)) => Ok(response.map(|body| Body::answer(body, None))),
         Some(Err(Fault::NotSent(_))) => Err(Problem::SiteUnreachable(target)),
         Some(Err(Fault::Sent(_))) if safe => Err(Problem::SiteUnreachable(target)),

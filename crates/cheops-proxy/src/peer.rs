@@ -6,6 +6,7 @@
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
 use std::future::Future;
+use std::pin::pin;
 use std::rc::Rc;
 use std::time::Instant;
 
@@ -97,7 +98,7 @@ pub(crate) async fn send(
     let (request, feed) = forwarded(journey, site, call);
     journey.service.counters.forwarded();
     let hop = worker.picture().next_hop(site);
-    let sent = worker.peers.send(&hop, request);
+    let sent = pin!(worker.peers.send(&hop, request));
     let outcome = worker.sweep.within(&journey.patience, sent).await;
     if let (Some(pass), Some(Err(_)) | None) = (&pass, &outcome) {
         pass.failed(Instant::now());

@@ -6,7 +6,7 @@
 
 use std::cell::{Cell, RefCell};
 use std::future::{Future, poll_fn};
-use std::pin::{Pin, pin};
+use std::pin::Pin;
 use std::rc::Rc;
 use std::task::{Context, Poll, Waker};
 use std::time::{Duration, Instant};
@@ -42,13 +42,13 @@ enum Due {
 }
 
 impl Sweep {
-    /// The future's output, or `None` if patience was over first.
+    /// The future's output, or `None` if patience was over first. It is pinned by the caller: taken
+    /// by value it would be held twice, once as it came and once pinned.
     pub(crate) async fn within<F: Future>(
         &self,
         patience: &Patience,
-        work: F,
+        mut work: Pin<&mut F>,
     ) -> Option<F::Output> {
-        let mut work = pin!(work);
         let mut place = Place::of(self);
         poll_fn(|cx| match work.as_mut().poll(cx) {
             Poll::Ready(output) => Poll::Ready(Some(output)),
@@ -68,12 +68,11 @@ impl Sweep {
     /// be over when nudged, it is first asked to end gracefully.
     pub(crate) async fn keep<C: Future>(
         &self,
-        connection: C,
+        mut connection: Pin<&mut C>,
         idle: Option<Rc<Idle>>,
         is_over: impl Fn() -> bool,
         ask_to_end: impl FnOnce(Pin<&mut C>),
     ) -> Option<C::Output> {
-        let mut connection = pin!(connection);
         let mut place = Place::of(self);
         let mut ask_to_end = Some(ask_to_end);
         poll_fn(|cx| {
@@ -209,6 +208,7 @@ impl Drop for InFlight {
 #[cfg(test)]
 mod tests {
     use std::future::pending;
+    use std::pin::pin;
 
     use super::*;
     use crate::pulse::Pulse;
@@ -219,13 +219,14 @@ mod tests {
         let pulse = Pulse::new(Instant::now());
         let limit = Duration::from_millis(20);
         let patience = Patience { pulse, limit };
-        let late = sweep.within(&patience, pending::<()>());
+        let never = pin!(pending::<()>());
+        let late = sweep.within(&patience, never);
         let outcome = tokio::select! {
             outcome = late => outcome,
             () = sweep.run() => unreachable!("it runs for ever"),
         };
         assert_eq!(outcome, None);
-        assert_eq!(sweep.within(&patience, async { 7 }).await, Some(7));
+        assert_eq!(sweep.within(&patience, pin!(async { 7 })).await, Some(7));
         // The body moved: the time begins anew.
         patience.pulse.beat();
         assert!(!patience.is_over(Instant::now()));
@@ -241,7 +242,7 @@ mod tests {
             0 => Poll::Pending,
             _ => Poll::Ready(()),
         });
-        let stopping = sweep.clone();
+        let (connection, stopping) = (pin!(connection), sweep.clone());
         let serving = sweep.keep(connection, None, || false, |_| asks.set(asks.get() + 1));
         tokio::join!(serving, async move { stopping.stop() });
         assert_eq!(asked.get(), 1);
@@ -256,6 +257,7 @@ mod tests {
             false => Poll::Pending,
             true => Poll::Ready(()),
         });
+        let connection = pin!(connection);
         let serving = sweep.keep(connection, None, || over.get(), |_| asked.set(true));
         tokio::join!(serving, async {
             sweep.nudge();

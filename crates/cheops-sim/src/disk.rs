@@ -61,7 +61,7 @@ impl Disk {
             while let Some(next) = range {
                 let page = self.store.scan(place(table), next, PAGE);
                 let page = page.expect("nothing was ordered to go wrong");
-                let entry = |(key, value)| (table, Vec::from(key), Vec::from(value));
+                let entry = |(key, value)| (table, key, value);
                 found.extend(page.entries.into_iter().map(entry));
                 range = page.next;
             }

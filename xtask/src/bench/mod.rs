@@ -4,6 +4,7 @@
 //! requests per second on a small machine say more about the neighbours. A proxy that is not
 //! installed is skipped with a word.
 
+mod figures;
 mod load;
 mod origin;
 mod peers;
@@ -15,6 +16,7 @@ use std::time::Duration;
 use anyhow::Context;
 use clap::Args;
 
+pub(crate) use figures::{FiguresArgs, run as run_figures};
 use load::Load;
 pub(crate) use peers::free_address;
 use peers::{Peer, Skipped};

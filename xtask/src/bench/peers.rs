@@ -80,6 +80,21 @@ pub(super) fn start_all(
     ]
 }
 
+/// This agent alone.
+pub(super) fn start_agent(
+    folder: &Path,
+    origin: SocketAddr,
+    threads: usize,
+    agent: &Path,
+) -> Result<Peer, Skipped> {
+    let bench = Bench {
+        folder,
+        origin,
+        threads,
+    };
+    bench.cheops(agent)
+}
+
 const LUA_LOAD: &str = "lua-load-per-thread scope.lua";
 
 /// Reads the scope as a script in a proxy would: bindings split, the one of `compute` taken.

@@ -31,6 +31,14 @@ pub(crate) fn memory_mb(pid: u32) -> anyhow::Result<f64> {
     Ok(total_kb / 1e3)
 }
 
+/// The most memory it ever held, in megabytes.
+pub(crate) fn memory_peak_mb(pid: u32) -> anyhow::Result<f64> {
+    let text = fs::read_to_string(format!("/proc/{pid}/status")).context("the process is gone")?;
+    let line = text.lines().find_map(|line| line.strip_prefix("VmHWM:"));
+    let kb = line.and_then(|line| line.split_whitespace().next()?.parse::<f64>().ok());
+    Ok(kb.unwrap_or_default() / 1e3)
+}
+
 /// How many descriptors a process holds.
 pub(crate) fn descriptors(pid: u32) -> usize {
     fs::read_dir(format!("/proc/{pid}/fd")).map_or(0, Iterator::count)

@@ -182,14 +182,18 @@ impl Client {
             Some(kept) if ask.kind != 1 => kept,
             _ => connect(address)?,
         };
-        let (status, body) = exchange(&mut connection, ask)?;
+        let Answer {
+            status,
+            body,
+            closes,
+        } = exchange(&mut connection, ask)?;
         let wanted = match ask.path {
             "/large" => body.len() == LARGE_BYTES,
             "/slow" => body == b"slow",
             _ if ask.body == Body::None => body.starts_with(b"0 "),
             _ => body.starts_with(format!("{UPLOAD_BYTES} ").as_bytes()),
         };
-        self.kept = Some(connection);
+        self.kept = (!closes).then_some(connection);
         match (status, wanted) {
             (200, true) => Ok(()),
             (200, false) => Err(format!("{} bytes that are not the answer", body.len())),
@@ -208,7 +212,14 @@ fn connect(address: SocketAddr) -> Result<BufReader<TcpStream>, String> {
     Ok(BufReader::new(stream))
 }
 
-fn exchange(connection: &mut BufReader<TcpStream>, ask: &Ask) -> Result<(u16, Vec<u8>), String> {
+/// An answer, and whether it is the last on its connection.
+struct Answer {
+    status: u16,
+    body: Vec<u8>,
+    closes: bool,
+}
+
+fn exchange(connection: &mut BufReader<TcpStream>, ask: &Ask) -> Result<Answer, String> {
     let upload = "u".repeat(UPLOAD_BYTES);
     let (method, more, body) = match ask.body {
         Body::None => ("GET", String::new(), String::new()),
@@ -231,7 +242,7 @@ fn exchange(connection: &mut BufReader<TcpStream>, ask: &Ask) -> Result<(u16, Ve
     read_answer(connection).map_err(|error| format!("read: {error}"))
 }
 
-fn read_answer(connection: &mut BufReader<TcpStream>) -> std::io::Result<(u16, Vec<u8>)> {
+fn read_answer(connection: &mut BufReader<TcpStream>) -> std::io::Result<Answer> {
     let bad = |what: &str| std::io::Error::other(what.to_owned());
     let mut line = String::new();
     if connection.read_line(&mut line)? == 0 {
@@ -239,7 +250,7 @@ fn read_answer(connection: &mut BufReader<TcpStream>) -> std::io::Result<(u16, V
     }
     let status = line.split(' ').nth(1).and_then(|code| code.parse().ok());
     let status = status.ok_or_else(|| bad(&line))?;
-    let mut length = 0;
+    let (mut length, mut closes) = (0, false);
     loop {
         let mut line = String::new();
         connection.read_line(&mut line)?;
@@ -250,10 +261,15 @@ fn read_answer(connection: &mut BufReader<TcpStream>) -> std::io::Result<(u16, V
         if let Some(value) = line.strip_prefix("content-length: ") {
             length = value.parse().map_err(|_| bad("no length"))?;
         }
+        closes |= line == "connection: close";
     }
     let mut body = vec![0; length];
     connection.read_exact(&mut body)?;
-    Ok((status, body))
+    Ok(Answer {
+        status,
+        body,
+        closes,
+    })
 }
 
 /// One small request on a connection of its own; the status, if there is one.
@@ -268,5 +284,5 @@ pub(super) fn ask_once(address: SocketAddr, scope: &str) -> Option<u16> {
     let mut connection = connect(address).ok()?;
     exchange(&mut connection, &ask)
         .ok()
-        .map(|(status, _)| status)
+        .map(|answer| answer.status)
 }

@@ -7,7 +7,7 @@
 mod clients;
 mod faults;
 mod plot;
-mod service;
+pub(crate) mod service;
 mod stage;
 
 use std::path::PathBuf;

@@ -5,10 +5,13 @@ use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::time::Duration;
 
 /// Bytes of the large answer.
-pub(super) const LARGE_BYTES: usize = 1 << 20;
+pub(crate) const LARGE_BYTES: usize = 1 << 20;
+
+/// Bytes of the huge one, which is written in pieces.
+pub(crate) const HUGE_BYTES: usize = 100 << 20;
 
 /// Starts it on a free port: a thread per connection, for as long as the process runs.
-pub(super) fn start() -> anyhow::Result<SocketAddr> {
+pub(crate) fn start() -> anyhow::Result<SocketAddr> {
     let listener = TcpListener::bind("127.0.0.1:0")?;
     let address = listener.local_addr()?;
     std::thread::spawn(move || {
@@ -70,6 +73,9 @@ fn take_chunks(read: &mut impl BufRead) -> Option<u64> {
 }
 
 fn answer(write: &mut TcpStream, path: &str, taken: u64) -> Option<()> {
+    if path == "/huge" {
+        return answer_huge(write);
+    }
     let body = match path {
         "/large" => "x".repeat(LARGE_BYTES),
         "/slow" => {
@@ -81,4 +87,14 @@ fn answer(write: &mut TcpStream, path: &str, taken: u64) -> Option<()> {
     let head = format!("HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n", body.len());
     write.write_all(head.as_bytes()).ok()?;
     write.write_all(body.as_bytes()).ok()
+}
+
+fn answer_huge(write: &mut TcpStream) -> Option<()> {
+    let head = format!("HTTP/1.1 200 OK\r\nContent-Length: {HUGE_BYTES}\r\n\r\n");
+    write.write_all(head.as_bytes()).ok()?;
+    let piece = vec![b'h'; 64 * 1024];
+    for _ in 0..HUGE_BYTES / piece.len() {
+        write.write_all(&piece).ok()?;
+    }
+    Some(())
 }

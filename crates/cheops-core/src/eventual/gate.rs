@@ -35,7 +35,8 @@ impl Replicant {
             if let Some(until) = self.pending_until.get(&id) {
                 next.op.ttl_ms = Some(until.saturating_sub(shared.now_ms));
                 // No site was called: whatever it is, it is given up as a whole.
-                if *until <= shared.now_ms && !shared.planted(Bug::RunExpired) {
+                let ran = self.record.ran.contains_key(&id);
+                if *until <= shared.now_ms && !ran && !shared.planted(Bug::RunExpired) {
                     self.pending.pop_front();
                     shared.conclude(id, digest, Answer::Cancelled, out);
                     continue;

@@ -74,7 +74,7 @@ impl Replicant {
         }
     }
 
-    fn is_leaving(&self, site: &SiteName) -> bool {
+    pub(super) fn is_leaving(&self, site: &SiteName) -> bool {
         let members = self.log.members();
         members.is_some_and(|(_, members)| !members.contains(site))
     }

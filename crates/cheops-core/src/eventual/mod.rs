@@ -7,6 +7,7 @@ mod apply;
 mod command;
 mod follow;
 mod gate;
+mod give_up;
 mod glance;
 mod log;
 mod make;

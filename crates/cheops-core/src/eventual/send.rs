@@ -143,8 +143,14 @@ impl Replicant {
             return;
         }
         if !self.is_involved(from) {
-            // It left, and its disk has forgotten that.
-            return shared.send(from, self.left_message(), out);
+            let kept = report.runs.last > 0 && !report.recovering && self.is_leaving(from);
+            if !kept {
+                // It left, and its disk has forgotten that.
+                return shared.send(from, self.left_message(), out);
+            }
+            // It left, and came back by a log that has parted from this one: it has to be seen off again.
+            self.record.rows.insert(from.clone(), report.row.clone());
+            self.record.rows_version += 1;
         }
         // It has a record, whatever it said before.
         self.progress.entry(from.clone()).or_default().forgotten = false;

@@ -1,5 +1,7 @@
 //! Bodies read whole, within a bound, for what cannot be done on the way.
 
+use std::pin::pin;
+
 use bytes::{Bytes, BytesMut};
 use http_body_util::BodyExt;
 
@@ -37,7 +39,7 @@ pub(super) async fn whole(
         }
         Ok(bytes.freeze())
     };
-    let read = worker.sweep.within(patience, reading).await;
+    let read = worker.sweep.within(patience, pin!(reading)).await;
     read.unwrap_or(Err(NotWhole::Broken))
 }
 

@@ -1,4 +1,4 @@
-//! What must hold, whatever happened. One file each; every one has been seen to fail (see planted-bugs.md).
+//! What must hold, whatever happened. One file each; every one has been seen to fail (docs/book/src/replication.md).
 
 use std::collections::{BTreeMap, BTreeSet};
 

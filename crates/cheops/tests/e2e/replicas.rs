@@ -60,6 +60,16 @@ pub(crate) fn in_path(id: &Value) -> String {
     }
 }
 
+/// Reads, as soon as the agent knows that its service has it.
+async fn read_at(mesh: &Mesh, site: usize, path: &str, scope: &str) -> Answer {
+    let what = format!("{path} is at site{site}");
+    eventually(&what, || async {
+        let answer = at(mesh, site, "GET", path, scope, Value::Null).await;
+        (answer.status != 503).then_some(answer)
+    })
+    .await
+}
+
 /// What the service of a site itself has, by name.
 pub(crate) async fn held(mesh: &Mesh, site: usize, name: &str) -> Vec<Value> {
     let all = get(mesh.site(site).image_service, "/images?limit=1000", None)
@@ -118,7 +128,7 @@ async fn check_workflow(ids: IdForm) {
     for (site, local) in [(1, &first), (2, &second)] {
         let by_local = format!("/images/{}", in_path(&local["id"]));
         for path in [&path, &by_local] {
-            let read = at(&mesh, site, "GET", path, "", Value::Null).await;
+            let read = read_at(&mesh, site, path, "").await;
             assert_eq!(read.status, 200, "{path}: {read:?}");
             assert_eq!(in_path(&read.json()["id"]), meta, "{path}");
             assert_eq!(read.served_by(), format!("site{site}"));
@@ -131,12 +141,12 @@ async fn check_workflow(ids: IdForm) {
         assert_eq!(listed.len(), 1);
         assert_eq!(in_path(&listed[0]["id"]), meta);
     }
-    let unknown = at(&mesh, 3, "GET", &path, "", Value::Null).await;
+    let unknown = read_at(&mesh, 3, &path, "").await;
     assert_eq!(
         (unknown.status, unknown.problem().as_str()),
         (404, "unknown-replicant")
     );
-    let read = at(&mesh, 3, "GET", &path, "image: site2", Value::Null).await;
+    let read = read_at(&mesh, 3, &path, "image: site2").await;
     assert_eq!((read.status, read.served_by()), (200, "site2"));
 
     // Update: at the leader, at the follower by its local id, from a site without it.
@@ -171,7 +181,7 @@ async fn check_workflow(ids: IdForm) {
             held(&mesh, site, "debian").await.is_empty().then_some(())
         })
         .await;
-        let read = at(&mesh, site, "GET", &path, "", Value::Null).await;
+        let read = read_at(&mesh, site, &path, "").await;
         assert_eq!(
             (read.status, read.problem().as_str()),
             (404, "unknown-replicant")
@@ -211,7 +221,7 @@ async fn a_site_that_is_cut_off_gets_everything_when_it_is_back() {
         (changed.status, changed.header("x-cheops-pending")),
         (200, "site2")
     );
-    let read = at(&mesh, 2, "GET", &path, "", Value::Null).await;
+    let read = read_at(&mesh, 2, &path, "").await;
     assert_eq!(read.status, 200);
     let refused = at(&mesh, 2, "PATCH", &path, "", json!({ "description": "x" })).await;
     assert_eq!(
@@ -253,7 +263,7 @@ async fn a_create_enters_at_a_site_without_it_and_is_led_by_the_first_of_its_own
     wait_held(&mesh, 2, "from outside").await;
     assert!(held(&mesh, 3, "from outside").await.is_empty());
     let path = format!("/images/{meta}");
-    let read = at(&mesh, 2, "GET", &path, "", Value::Null).await;
+    let read = read_at(&mesh, 2, &path, "").await;
     assert_eq!(read.status, 200);
 }
 
@@ -280,7 +290,7 @@ async fn nothing_acknowledged_is_lost_when_agents_are_killed() {
         }
         wait_held(&mesh, 2, &text).await;
         wait_same(&mesh, "kept", &text).await;
-        let read = at(&mesh, 2, "GET", &path, "", Value::Null).await;
+        let read = read_at(&mesh, 2, &path, "").await;
         assert_eq!(in_path(&read.json()["id"]), meta);
     }
     for site in [1, 2] {

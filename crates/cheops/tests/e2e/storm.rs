@@ -193,7 +193,7 @@ impl Load {
                 continue;
             };
             self.wish(&name, |wish| wish.made = true);
-            let path = format!("/images/{}", made["id"].as_str().unwrap());
+            let path = format!("/images/{made}");
             for revision in 1..=self.rng.random_range(1..4) {
                 self.wish(&name, |wish| wish.asked = revision);
                 let changed = self.ask("PATCH", &path, json!({ "level": revision })).await;
@@ -209,8 +209,8 @@ impl Load {
         change(wishes.entry(name.to_owned()).or_default());
     }
 
-    /// Some if it was acknowledged.
-    async fn ask(&mut self, method: &str, path: &str, body: Value) -> Option<Value> {
+    /// The id of the image if it was acknowledged.
+    async fn ask(&mut self, method: &str, path: &str, body: Value) -> Option<String> {
         let door = self.doors[self.rng.random_range(0..self.doors.len())];
         let headers = [("Content-Type", "application/json"), ("X-Scope", SCOPE)];
         let answer = try_ask(door, method, path, &headers, body.to_string().as_bytes()).await;
@@ -224,6 +224,6 @@ impl Load {
         let answer = answer
             .ok()
             .filter(|answer| (200..300).contains(&answer.status))?;
-        Some(answer.json())
+        Some(answer.header("x-cheops-resource").to_owned())
     }
 }

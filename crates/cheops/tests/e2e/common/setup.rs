@@ -21,6 +21,8 @@ pub(crate) struct Setup {
     pub(crate) more: String,
     /// Where the image service of a site really is, if not a sample.
     pub(crate) image_at: Vec<(usize, SocketAddr)>,
+    /// Sites and the sites above them.
+    pub(crate) parents: Vec<(usize, usize)>,
     /// Sites without an image service.
     pub(crate) no_image_at: Vec<usize>,
     /// What the compute passes on to the image service.
@@ -40,6 +42,7 @@ impl Setup {
             compute: String::new(),
             more: String::new(),
             image_at: Vec::new(),
+            parents: Vec::new(),
             no_image_at: Vec::new(),
             passed_on: "x-request-id",
             ids: IdForm::Uuid,
@@ -90,6 +93,9 @@ impl Setup {
             site.mesh,
             mesh.path().join("mesh").join(name),
         );
+        if let Some((_, parent)) = self.parents.iter().find(|(site, _)| *site == number) {
+            text.insert_str(0, &format!("parent = \"site{parent}\"\n"));
+        }
         let links = || mesh.links.iter().filter(|link| link.from == number);
         let join: Vec<_> = links()
             .map(|l| format!("\"{}\"", l.relay.address()))

@@ -1,0 +1,114 @@
+//! Requests that are given up: by whoever waited for them, or by somebody who does not want them any more.
+
+use super::replicant::Replicant;
+use super::shared::Timer;
+use super::site::Site;
+use crate::ids::OperationId;
+use crate::operation::{Answer, Problem};
+use crate::output::{ClientId, Effect, Output};
+
+impl Site {
+    /// Somebody has waited long enough.
+    pub(super) fn end_wait(&mut self, op: OperationId, out: &mut Output) {
+        let now_ms = self.shared.now_ms;
+        let Some(waiters) = self.shared.waiters.get_mut(&op) else {
+            return;
+        };
+        let (late, rest): (Vec<_>, Vec<_>) = waiters
+            .drain(..)
+            .partition(|waiter| waiter.deadline_ms <= now_ms);
+        *waiters = rest;
+        let next = waiters.iter().map(|waiter| waiter.deadline_ms).min();
+        if waiters.is_empty() {
+            self.shared.waiters.remove(&op);
+        }
+        self.shared.arm(Timer::Waiters(op), next);
+        let idle = next.is_none();
+        let dropped = if idle {
+            self.drop_pending(op, out)
+        } else {
+            None
+        };
+        let sure = match self.forwards.get(&op) {
+            Some(forward) if self.is_known(&forward.submission) => None,
+            Some(forward) => forward
+                .is_surely_not_done()
+                .then_some(forward.submission.op.digest),
+            None => dropped,
+        };
+        if idle && self.forwards.remove(&op).is_some() && sure.is_some() {
+            self.shared.be_sure(op);
+        }
+        for waiter in late {
+            match sure {
+                Some(digest) => self
+                    .shared
+                    .void_one(op, digest, waiter, Problem::TooLate, out),
+                None => self.shared.tell(op, waiter, Answer::OutcomeUnknown, out),
+            }
+        }
+    }
+
+    /// Takes a request back that was not called yet. Gives its digest.
+    fn drop_pending(&mut self, op: OperationId, out: &mut Output) -> Option<u64> {
+        if self.shared.outbox.contains_key(&op) {
+            return None;
+        }
+        let holds = |r: &Replicant| r.pending.iter().any(|pending| pending.op.id == op);
+        let id = self
+            .replicants
+            .iter()
+            .find(|(_, r)| holds(r))
+            .map(|(id, _)| *id)?;
+        let replicant = self.replicants.get_mut(&id)?;
+        let at = replicant
+            .pending
+            .iter()
+            .position(|pending| pending.op.id == op)?;
+        let digest = replicant
+            .pending
+            .remove(at)
+            .map(|pending| pending.op.digest);
+        if id.0 == op.0 && replicant.record.gate.is_none() && replicant.log.last() == 0 {
+            // It was to be made by this very request.
+            replicant.erase(out);
+            self.replicants.remove(&id);
+        }
+        digest
+    }
+
+    /// Gives a request up, if no site was called for it.
+    pub(super) fn cancel(&mut self, client: ClientId, op: OperationId, out: &mut Output) {
+        let kept = self
+            .shared
+            .outbox
+            .get(&op)
+            .map(|kept| (kept.fork, kept.submission.op.replicant));
+        let led = |id| {
+            self.replicants
+                .get(&id)
+                .is_none_or(|r| r.leads(&self.shared.me))
+        };
+        let mine = kept.is_some_and(|(fork, id)| fork.is_none() && led(id) && !self.is_called(op));
+        if mine {
+            self.shared.drop_outbox(op, out);
+        }
+        let digest = self.drop_pending(op, out);
+        let answer = if mine || digest.is_some() {
+            Answer::Cancelled
+        } else {
+            Answer::Conflict
+        };
+        if answer == Answer::Cancelled {
+            self.shared
+                .conclude(op, digest.unwrap_or(0), Answer::Cancelled, out);
+        }
+        out.wish(Effect::Answer { client, answer });
+    }
+
+    fn is_called(&self, op: OperationId) -> bool {
+        self.replicants
+            .values()
+            .any(|replicant| replicant.operations().contains(&op))
+    }
+}
