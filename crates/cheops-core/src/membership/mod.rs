@@ -2,7 +2,7 @@
 //!
 //! [`Swim`] is one site's part of a SWIM protocol: it probes one other site at a time, asks others
 //! when there is no answer, suspects before it believes, and spreads what it learns on the messages
-//! it sends anyway. [`Coordinate`] places sites so that any round trip can be told. [`mark`] says
+//! it sends anyway. [`Coordinate`] places sites so that any round trip can be told. [`mark()`] says
 //! what the evidence amounts to, [`Tree`] who may address whom. No clock, socket or file: time is
 //! an argument, messages come in and go out as values.
 
