@@ -124,19 +124,6 @@ impl Index {
         below.filter(live).copied().collect()
     }
 
-    /// What `service` of this site calls what clients call `id`.
-    pub fn to_local(&self, service: &str, id: &str) -> Option<Arc<str>> {
-        let known = self.find(service, id)?;
-        known.local.clone().filter(|_| *known.meta == *id)
-    }
-
-    /// What clients call what `service` of this site calls `id`.
-    pub fn to_meta(&self, service: &str, id: &str) -> Option<Arc<str>> {
-        let known = self.find(service, id)?;
-        let local = known.local.as_deref() == Some(id);
-        local.then(|| known.meta.clone())
-    }
-
     /// Takes what a shard knows of a replicant now, or that it knows nothing any more.
     pub(super) fn put(&self, id: ReplicantId, view: Option<&ReplicantView>, here: &SiteName) {
         let known = view.and_then(|view| known(view, here));

@@ -210,12 +210,6 @@ impl Replication {
         self.inbox(replicant).put(Input::Event(Box::new(event)))
     }
 
-    /// Tells every shard.
-    pub fn tell_all(&self, event: &Event) -> Result<(), NotTaken> {
-        let mut inboxes = self.0.inboxes.iter();
-        inboxes.try_for_each(|inbox| inbox.put(Input::Event(Box::new(event.clone()))))
-    }
-
     /// Looks at the state of the shard that owns a replicant. `None` if it has stopped.
     pub async fn look<T: Send + 'static>(
         &self,
