@@ -112,12 +112,19 @@ pub struct Change {
 pub struct Output {
     changes: Vec<Change>,
     effects: Vec<Effect>,
+    bytes: usize,
 }
 
 impl Output {
     /// Nothing yet.
     pub fn new() -> Output {
         Output::default()
+    }
+
+    /// How much is to be written: keys and values together. Whoever shares one output among several steps stops
+    /// before a batch of its store is full.
+    pub fn bytes(&self) -> usize {
+        self.bytes
     }
 
     /// True if nothing is to be written.
@@ -138,10 +145,32 @@ impl Output {
     }
 
     pub(crate) fn write(&mut self, table: Table, key: Vec<u8>, value: Option<Vec<u8>>) {
+        self.bytes += key.len() + value.as_ref().map_or(0, Vec::len);
         self.changes.push(Change { table, key, value });
     }
 
     pub(crate) fn wish(&mut self, effect: Effect) {
         self.effects.push(effect);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_output_knows_what_a_batch_of_it_weighs() {
+        let mut out = Output::new();
+        assert_eq!(out.bytes(), 0);
+        out.write(Table::Log, vec![0; 24], Some(vec![0; 100]));
+        out.write(Table::Log, vec![0; 24], None);
+        let counted = out.bytes();
+        let weigh = |changes: Vec<Change>| {
+            let one =
+                |change: &Change| change.key.len() + change.value.as_ref().map_or(0, Vec::len);
+            assert_eq!(changes.iter().map(one).sum::<usize>(), counted);
+            Ok::<(), ()>(())
+        };
+        assert_eq!(out.commit(weigh), Ok(Vec::new()));
     }
 }

@@ -10,8 +10,12 @@ pub(super) const SHARDS: u8 = 4;
 /// messages are lost, and said again by their sender.
 pub(super) const INBOX_MAX: usize = 8_192;
 
-/// Events taken in one step and written in one batch: below what one batch of the store may hold.
+/// Events taken together and written in one batch. The rest is taken next.
 pub(super) const STEP_EVENTS_MAX: usize = 128;
+
+/// What such a batch may hold before no further event is taken. A single event adds at most a message's worth of the
+/// largest operations, about 5 MiB, so that a batch of the store (8 MiB) holds both.
+pub(super) const STEP_BYTES_MAX: usize = 2 << 20;
 
 /// One frame between agents: a full batch of the largest entries fits. A longer one ends the connection.
 pub(super) const FRAME_BYTES_MAX: usize = 32 << 20;
@@ -41,5 +45,7 @@ pub(super) const DISK_PAUSE: Duration = Duration::from_millis(500);
 /// The longest wait of a shard: a clock of the system that stands still is noticed.
 pub(super) const NAP_MAX: Duration = Duration::from_secs(60);
 
-/// The body of a replicated request. Larger ones are blobs.
-pub const BODY_BYTES_MAX: usize = 128 << 10;
+/// The body of a replicated request. It stands in the record of its replicant several times (as it came, as fields, at the gate, as
+/// last written), beside headers of up to 64 KiB, and 32 operations may come in one message: all of that has to fit one
+/// value (1 MiB) and one batch (8 MiB) of the store. A longer one is 413, and will be a blob.
+pub const BODY_BYTES_MAX: usize = 32 << 10;

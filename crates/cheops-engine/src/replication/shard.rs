@@ -17,7 +17,7 @@ use tokio::sync::oneshot;
 use super::caller::{Caller, Job};
 use super::disk::{Disk, DiskFault};
 use super::index::Index;
-use super::limits::{DISK_PAUSE, INBOX_MAX, NAP_MAX, STEP_EVENTS_MAX};
+use super::limits::{DISK_PAUSE, INBOX_MAX, NAP_MAX, STEP_BYTES_MAX, STEP_EVENTS_MAX};
 use super::links::Outlets;
 use super::wire::{self, Asked};
 
@@ -163,7 +163,8 @@ impl Shard {
             while let Some(input) = next {
                 taken += 1;
                 then = self.take(&mut site, input, &mut fresh, &mut out);
-                if then == Then::Stop || taken == STEP_EVENTS_MAX {
+                let full = taken == STEP_EVENTS_MAX || out.bytes() > STEP_BYTES_MAX;
+                if then == Then::Stop || full {
                     break;
                 }
                 next = inbox.try_recv().ok();

@@ -10,7 +10,7 @@ use tokio::time::timeout;
 
 use super::PATIENCE;
 
-/// The program, with nothing of the environment that could speak to it.
+/// The program, with nothing of the environment that could speak to it, but for how much it logs.
 pub(crate) fn program() -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_cheops"));
     for (name, _) in std::env::vars_os() {
