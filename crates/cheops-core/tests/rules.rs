@@ -384,6 +384,28 @@ fn a_streamed_request_gets_its_position_when_it_is_whole_and_accepted() {
 }
 
 #[test]
+fn a_streamed_request_that_is_whole_before_its_turn_is_like_any_other() {
+    let mut bench = made(SITES);
+    bench.submit("a", 5, update(10, 7, &[("x", "1")], SITES));
+    let (first, _) = bench.call_at("a");
+    let mut submission = update(9, 7, &[("/file", "-")], SITES);
+    submission.op.repeat = cheops_core::operation::Repeat::Safe;
+    let client = cheops_core::ClientId(2);
+    bench.step("a", Event::Stream { client, submission });
+    complete(&mut bench, 3);
+    assert_eq!(bench.answer_to(3), Some(&Answer::Accepted));
+    bench.outcome("a", first, applied(None));
+    let (_, call) = bench.call_at("a");
+    let Call::Run { op, .. } = call else {
+        panic!("{call:?}");
+    };
+    assert_eq!(op.fields["/file"], "blake3:ab/7");
+    bench.start("a", 1);
+    serve(&mut bench);
+    assert_eq!(progress(&bench, "a", 9, "b"), Progress::Applied);
+}
+
+#[test]
 fn a_streamed_request_that_was_not_whole_never_was() {
     // Its agent stopped; its service was down; it had no room; it would not.
     let mut bench = made(SITES);

@@ -1,6 +1,7 @@
 //! Operations run on the local service: meta-ids become this site's ids on the way there, and the
 //! other way round on the way back.
 
+mod content;
 mod create;
 mod look;
 mod run;
@@ -20,6 +21,7 @@ use hyper::{HeaderMap, Request};
 use tokio::runtime::Handle;
 
 use super::ReplicatedService;
+use super::blobs::Blobs;
 use super::http::{Heard, Silence, Way};
 use super::index::Index;
 use super::shard::{Inbox, Input};
@@ -39,6 +41,8 @@ pub(super) struct Job {
     pub(super) latest: Option<Asked>,
     /// Everything clients wrote.
     pub(super) desired: Fields,
+    /// Who may have a content of it.
+    pub(super) sites: Vec<SiteName>,
 }
 
 /// Calls the services of this site. Cheap to clone.
@@ -52,6 +56,7 @@ struct Inner {
     index: Arc<Index>,
     key: MeshKey,
     runtime: Handle,
+    blobs: Blobs,
 }
 
 struct Service {
@@ -67,6 +72,7 @@ impl Caller {
         index: Arc<Index>,
         key: MeshKey,
         runtime: Handle,
+        blobs: Blobs,
     ) -> Caller {
         Caller(Arc::new(Inner {
             here,
@@ -74,6 +80,7 @@ impl Caller {
             index,
             key,
             runtime,
+            blobs,
         }))
     }
 
@@ -96,7 +103,11 @@ impl Caller {
     /// Makes the call in its own time; its outcome comes to `door`.
     pub(super) fn call(&self, job: Job, door: Inbox, (life, call): (u64, CallId)) {
         let caller = self.clone();
-        self.0.runtime.spawn(async move {
+        let runtime = match content::is_in(&job.call) {
+            true => self.0.blobs.runtime(),
+            false => &self.0.runtime,
+        };
+        runtime.spawn(async move {
             let what = (job.replicant, word(&job.call));
             let outcome = Box::new(caller.run(job).await);
             tracing::debug!(replicant = ?what.0, call = what.1, outcome = told(&outcome), "called a service");
@@ -114,6 +125,11 @@ impl Caller {
             // Not configured here now: tried again, since it may be after the next start.
             return Outcome::NotSent;
         };
+        let mut sites = job.sites;
+        if let Call::Run { op, .. } | Call::Create { op, .. } = &job.call {
+            // Where it entered has its content, whether or not it lives there.
+            sites.push(op.origin.clone());
+        }
         let desk = Desk {
             inner: &self.0,
             service: &service,
@@ -121,6 +137,7 @@ impl Caller {
             create: job.create,
             latest: job.latest,
             desired: job.desired,
+            sites,
         };
         match job.call {
             Call::Create { op, fields } => desk.create(&op, &fields).await,
@@ -186,6 +203,7 @@ struct Desk<'a> {
     create: Option<Asked>,
     latest: Option<Asked>,
     desired: Fields,
+    sites: Vec<SiteName>,
 }
 
 /// A request in the ids of this site, or why it cannot be made.

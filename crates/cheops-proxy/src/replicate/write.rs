@@ -2,7 +2,7 @@
 
 use std::time::Instant;
 
-use cheops_core::operation::{Kind, Repeat};
+use cheops_core::operation::{Fields, Kind, Repeat};
 use cheops_core::{OperationId, ReplicantId, Submission};
 use cheops_engine::replication::{BODY_BYTES_MAX, Known};
 use cheops_model::SiteName;
@@ -11,7 +11,8 @@ use http::Response;
 
 use super::Spread;
 use super::answer;
-use super::body::of_request;
+use super::body::{Read, beginning};
+use super::content;
 use super::submission::Draft;
 use crate::body::Body;
 use crate::here::Call;
@@ -69,8 +70,16 @@ pub(super) async fn create(
     picture
         .same_version(&spread.sites, name)
         .map_err(Problem::VersionMismatch)?;
-    let draft = draft(journey, call).await?;
-    submit(journey, draft.as_ref().create(spread)?).await
+    let (call, body) = match read(journey, call).await? {
+        (call, Read::Whole(body)) => (call, body),
+        (call, Read::Long(long)) => return content::create(journey, spread, call, long).await,
+    };
+    let whole = Whole {
+        journey,
+        call,
+        body,
+    };
+    submit(journey, whole.as_ref().create(spread)?).await
 }
 
 /// Changes one.
@@ -85,20 +94,41 @@ pub(super) async fn change(
             id: known.meta.to_string(),
         });
     }
-    let draft = draft(journey, call).await?;
+    let (call, body) = match read(journey, call).await? {
+        (call, Read::Whole(body)) => (call, body),
+        (call, Read::Long(long)) => {
+            return content::change(journey, known, wanted, call, long).await;
+        }
+    };
+    let whole = Whole {
+        journey,
+        call,
+        body,
+    };
+    let desired = desired(journey, known).await;
+    submit(journey, whole.as_ref().change(known, &wanted, &desired)?).await
+}
+
+/// What clients have written so far.
+pub(super) async fn desired(journey: &Journey<'_>, known: &Known) -> Fields {
     let engine = &journey.service.replicas.engine;
     let id = known.id;
     let desired = engine.look(id, move |site| site.replicant(id).map(|view| view.desired));
-    let desired = desired.await.flatten().unwrap_or_default();
-    submit(journey, draft.as_ref().change(known, &wanted, &desired)?).await
+    desired.await.flatten().unwrap_or_default()
+}
+
+impl HandedIn {
+    pub(super) fn of(submission: &Submission) -> HandedIn {
+        HandedIn {
+            op: submission.op.id,
+            replicant: submission.op.replicant,
+            sites: submission.sites.clone(),
+        }
+    }
 }
 
 async fn submit(journey: &Journey<'_>, submission: Submission) -> Result<Response<Body>, Problem> {
-    let handed_in = HandedIn {
-        op: submission.op.id,
-        replicant: submission.op.replicant,
-        sites: submission.sites.clone(),
-    };
+    let handed_in = HandedIn::of(&submission);
     let engine = &journey.service.replicas.engine;
     let answer = engine.submit(submission).await;
     answer::respond(journey, &handed_in, answer).await
@@ -111,14 +141,11 @@ struct Whole<'a> {
     body: bytes::Bytes,
 }
 
-async fn draft<'a>(journey: &'a Journey<'a>, mut call: Call) -> Result<Whole<'a>, Problem> {
+/// Takes the body out of a request.
+async fn read(journey: &Journey<'_>, mut call: Call) -> Result<(Call, Read), Problem> {
     let body = std::mem::replace(&mut call.body, Body::empty());
-    let body = of_request(journey.worker, &journey.patience, body, BODY_BYTES_MAX).await?;
-    Ok(Whole {
-        journey,
-        call,
-        body,
-    })
+    let read = beginning(journey.worker, &journey.patience, body, BODY_BYTES_MAX).await?;
+    Ok((call, read))
 }
 
 impl Whole<'_> {
@@ -131,6 +158,7 @@ impl Whole<'_> {
             body: self.body.clone(),
             scope: scope.and_then(|scope| Some(scope.to_str().ok()?.to_owned())),
             patience_ms: left.as_millis() as u64,
+            content: None,
         }
     }
 }

@@ -101,6 +101,8 @@ async fn serve(config: Config, identity: Identity, args: &AgentArgs) -> anyhow::
         dialer: mesh.dialer(),
         pictures: picture.clone(),
         tuning: Tuning::default(),
+        blobs: config.blobs.clone(),
+        events: events.clone(),
     })
     .context("key `data`")?;
     let links = Links {

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use cheops_core::Event;
+use cheops_core::{Event, Wait};
 use cheops_core::eventual::{Glance, Repair, ReplicaState, Row};
 use cheops_core::operation::{Form, Handover};
 use cheops_model::{Failover, Guarantee, SiteName};
@@ -213,6 +213,9 @@ fn replica(row: &Row) -> Replica {
     let waiting = row.note.map(|(position, status)| match row.state {
         ReplicaState::InDoubt => format!("position {position} may have been done"),
         ReplicaState::Diverged => format!("position {position} was refused with {status}"),
+        _ if status == Wait::Blob.status() => {
+            format!("position {position} waits for its content")
+        }
         _ => format!("position {position} was answered {status}, and is tried again"),
     });
     Replica {

@@ -41,7 +41,7 @@ impl Desk<'_> {
             // A rescope calls no service.
             Kind::Action | Kind::Rescope => CallKind::Action,
         };
-        match self.ask(request, ANSWER_BYTES_MAX).await {
+        match self.send(request, asked.content.as_ref(), call).await {
             Ok(heard) => self.outcome(call, &heard, &asked, None),
             Err(outcome) => outcome,
         }
