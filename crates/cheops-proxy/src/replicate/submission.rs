@@ -3,7 +3,7 @@
 use bytes::Bytes;
 use cheops_core::operation::{DoubtBy, Fields, Handover, Kind, Mode, Naming, Repeat, Submission};
 use cheops_core::{Operation, OperationId, ReplicantId};
-use cheops_engine::replication::{Asked, Known, encode, opaque_reference};
+use cheops_engine::replication::{Asked, HOMES, Known, encode, opaque_reference};
 use cheops_model::{Failover, Guarantee, SiteName};
 use cheops_rest::{Body as RestBody, Chosen, FieldFault, Id, Meaning, RewriteError, Side, Written};
 use http::{HeaderMap, header};
@@ -20,6 +20,8 @@ pub(super) struct Draft<'a> {
     pub(super) call: &'a Call,
     pub(super) body: Bytes,
     pub(super) scope: Option<String>,
+    /// Where the values that it shows are at home.
+    pub(super) homes: Vec<String>,
     /// How long the service may take.
     pub(super) patience_ms: u64,
 }
@@ -182,7 +184,7 @@ impl Draft<'_> {
         Ok(Asked {
             method: method.to_owned(),
             body: body.into_owned(),
-            headers: kept(headers),
+            headers: kept(headers, &self.homes),
             path,
             collection,
             kind,
@@ -227,7 +229,7 @@ fn unix_ms() -> u64 {
 
 /// Headers that the applier of every site sends again. What frames the message, what is between
 /// client and agent, and what says where to answer does not belong to the operation.
-fn kept(headers: &HeaderMap) -> Vec<(String, Vec<u8>)> {
+fn kept(headers: &HeaderMap, homes: &[String]) -> Vec<(String, Vec<u8>)> {
     let passes = |name: &str| {
         !matches!(
             name,
@@ -246,7 +248,11 @@ fn kept(headers: &HeaderMap) -> Vec<(String, Vec<u8>)> {
         (name.as_str().to_owned(), value.as_bytes().to_vec())
     };
     let kept = headers.iter().filter(|(name, _)| passes(name.as_str()));
-    kept.map(pair).collect()
+    let mut kept: Vec<_> = kept.map(pair).collect();
+    if !homes.is_empty() {
+        kept.push((HOMES.to_owned(), homes.join(";").into_bytes()));
+    }
+    kept
 }
 
 fn content_type(asked: &Asked) -> Option<&str> {
