@@ -247,7 +247,8 @@ impl Desk<'_> {
     fn localise(&self, asked: &Asked, own: Option<&str>) -> Result<Local, Outcome> {
         let missing = std::cell::Cell::new(false);
         let map = |id: &Id<'_>| {
-            let local = self.to_local(id, own);
+            let named = own.filter(|own| **own == *id.text).map(Cow::Borrowed);
+            let local = named.or_else(|| self.to_local(id, own));
             if local.is_none() && self.inner.key.recognises(&id.text) {
                 missing.set(true);
             }

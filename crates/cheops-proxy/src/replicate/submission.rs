@@ -2,10 +2,12 @@
 
 use bytes::Bytes;
 use cheops_core::operation::{DoubtBy, Fields, Handover, Kind, Mode, Naming, Repeat, Submission};
-use cheops_core::{Operation, OperationId, ReplicantId};
+use cheops_core::{Operation, OperationId, ReplicantId, Shape};
 use cheops_engine::replication::{Asked, HOMES, Known, encode, opaque_reference};
 use cheops_model::{Failover, Guarantee, SiteName};
-use cheops_rest::{Body as RestBody, Chosen, FieldFault, Id, Meaning, RewriteError, Side, Written};
+use cheops_rest::{
+    Body as RestBody, Chosen, FieldFault, Given, Id, Meaning, RewriteError, Side, Written,
+};
 use http::{HeaderMap, header};
 
 use super::read::text;
@@ -29,12 +31,13 @@ pub(super) struct Draft<'a> {
 impl Draft<'_> {
     /// Makes something, on these sites.
     pub(super) fn create(&self, spread: &Spread) -> Result<Submission, Problem> {
-        let asked = self.asked()?;
+        let mut asked = self.asked()?;
+        let id = self.operation_id(&asked)?;
+        let naming = self.name(&mut asked, ReplicantId::from(id));
         let api = &self.replicas.api;
         let media = content_type(&asked);
         let written = api.written_by_create(&asked.kind, media, &asked.body);
         let fields = self.fields(written.map_err(bad_body)?, &Fields::new(), &asked);
-        let id = self.operation_id(&asked)?;
         let (ttl_ms, handover) = match &spread.guarantee {
             Guarantee::Eventual { ttl, failover } => (
                 ttl.map(|ttl| ttl.as_millis() as u64),
@@ -61,7 +64,7 @@ impl Draft<'_> {
         Ok(Submission {
             doubt,
             handover,
-            naming: self.naming(&asked),
+            naming,
             parent: spread.parent,
             ..self.submission(op, spread.sites.clone())
         })
@@ -108,8 +111,9 @@ impl Draft<'_> {
         }
     }
 
-    /// Who names what a create makes.
-    fn naming(&self, asked: &Asked) -> Naming {
+    /// Who names what a create makes. Where clients may choose an id and this one did not, the
+    /// agent does: every site has it under the same id, and one can tell whether it is there.
+    fn name(&self, asked: &mut Asked, replicant: ReplicantId) -> Naming {
         let api = &self.replicas.api;
         if api.chosen(&asked.kind) == Chosen::Never {
             return Naming::Minted;
@@ -119,8 +123,21 @@ impl Draft<'_> {
             Meaning::Update { item, .. } => Some(item.id.to_owned()),
             _ => None,
         };
-        let chosen = in_path.or_else(|| api.asked_id(&asked.kind, &asked.body));
-        chosen.map_or(Naming::Minted, Naming::Chosen)
+        let of_client = in_path.or_else(|| api.asked_id(&asked.kind, &asked.body));
+        if let Some(id) = of_client {
+            return Naming::Chosen(id);
+        }
+        let shape = match api.given(&asked.kind) {
+            None => return Naming::Minted,
+            Some(Given::Uuid) => Shape::Uuid,
+            Some(Given::Hex) => Shape::Hex,
+        };
+        let id = self.replicas.engine.key().meta_id(replicant, shape);
+        asked.body = api.with_id(&asked.kind, &asked.body, &id);
+        match api.asked_id(&asked.kind, &asked.body) {
+            Some(id) => Naming::Chosen(id),
+            None => Naming::Minted,
+        }
     }
 
     /// How soon the client wants to hear.
