@@ -176,6 +176,50 @@ fn what_waits_for_credentials_is_shown_and_goes_on_when_somebody_says_so() {
 }
 
 #[test]
+fn credentials_that_one_site_took_and_another_does_not_are_waited_for() {
+    let mut bench = made(SITES);
+    bench.submit("a", 2, update(8, 7, &[("x", "1")], SITES));
+    let (call, _) = bench.call_at("a");
+    bench.outcome("a", call, applied(None));
+    bench.settle();
+    let (call, _) = bench.call_at("b");
+    bench.outcome("b", call, refused(Refusal::Verdict, 401));
+    bench.settle();
+    assert_eq!(progress(&bench, "a", 8, "b"), Progress::Waiting);
+    assert_eq!(state(&bench, "a", "b"), ReplicaState::Live);
+
+    // At the gate they are simply not good enough.
+    bench.submit("a", 3, update(9, 7, &[("x", "2")], SITES));
+    let (call, _) = bench.call_at("a");
+    bench.outcome("a", call, refused(Refusal::Verdict, 401));
+    assert!(matches!(
+        bench.answer_to(3),
+        Some(Answer::Service { status: 401, .. })
+    ));
+}
+
+#[test]
+fn a_replica_that_is_told_to_settle_is_written_whatever_this_agent_wrote_before() {
+    let mut bench = made(SITES);
+    bench.submit("a", 2, update(8, 7, &[("x", "1")], SITES));
+    serve(&mut bench);
+    let settle = Event::Repair {
+        replicant: ReplicantId(7),
+        how: Repair::Settle,
+    };
+    bench.step("b", settle);
+    let (call, what) = bench.call_at("b");
+    let Call::Settle { fields, unset, .. } = what else {
+        panic!("{what:?}");
+    };
+    assert_eq!((fields["x"].as_str(), unset.len()), ("1", 0));
+    bench.outcome("b", call, applied(None));
+    bench.settle();
+    assert_eq!(state(&bench, "a", "b"), ReplicaState::Live);
+    assert!(bench.calls.is_empty());
+}
+
+#[test]
 fn a_delete_that_meets_children_it_did_not_know_is_parked_there() {
     let mut bench = made(SITES);
     let mut delete = submission(8, 7, Kind::Delete, &[], SITES);

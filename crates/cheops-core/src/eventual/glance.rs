@@ -135,14 +135,19 @@ impl<'a> Glance<'a> {
         }
     }
 
+    /// Where it is to live, if that was ever changed.
+    pub fn members(&self) -> Option<std::collections::BTreeSet<SiteName>> {
+        self.replicant.log.members().map(|(_, members)| members)
+    }
+
+    /// What clients have written.
+    pub fn desired(&self) -> Fields {
+        self.replicant.log.desired(self.last()).fields
+    }
+
     /// Conflicts nobody has resolved.
     pub fn parked(&self) -> impl Iterator<Item = &'a Operation> + use<'a> {
-        let folded = self.replicant.log.base.parked.iter();
-        let logged = self.replicant.log.iter();
-        folded.chain(logged.filter_map(|kept| match &kept.entry.body {
-            Body::Park(op) => Some(op),
-            Body::Run(_) | Body::Void(_) => None,
-        }))
+        self.replicant.log.parked()
     }
 }
 

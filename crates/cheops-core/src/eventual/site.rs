@@ -99,6 +99,13 @@ pub enum Event {
         /// Which.
         op: OperationId,
     },
+    /// Somebody has resolved a conflict: what was parked is not done. Ordered by whoever leads; others do nothing.
+    Resolve {
+        /// In whose log.
+        replicant: ReplicantId,
+        /// What was parked.
+        op: OperationId,
+    },
     /// What waits may go on: there is room, or there are credentials, or what it depends on is there.
     Hurry(ReplicantId),
     /// A site has left the mesh for good.
@@ -148,6 +155,7 @@ impl Site {
             Event::Promote(id) => self.promote(id),
             Event::Repair { replicant, how } => self.repair(replicant, how),
             Event::Cancel { client, op } => self.cancel(client, op, out),
+            Event::Resolve { replicant, op } => self.resolve(replicant, op, out),
             Event::Hurry(id) => self.hurry(id),
             Event::Remove(site) => self.remove(&site, out),
         }

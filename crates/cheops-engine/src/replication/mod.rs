@@ -33,6 +33,8 @@ use cheops_model::SiteName;
 use cheops_rest::Api;
 use cheops_store::sqlite::SqliteStore;
 use cheops_store::{Opening, StoreError};
+use hyper::HeaderMap;
+use hyper::header::HeaderValue;
 use tokio::runtime::Handle;
 use tokio::sync::{oneshot, watch};
 
@@ -41,7 +43,7 @@ pub use cheops_blob::Reference;
 pub use index::{Index, Known};
 pub use limits::BODY_BYTES_MAX;
 pub use shard::NotTaken;
-pub use wire::{Asked, Carried, Content, Replied, decode, encode};
+pub use wire::{Asked, Carried, Content, HOMES, Replied, decode, encode};
 
 use crate::events::Bus;
 use crate::identity::MeshSecret;
@@ -71,6 +73,10 @@ pub struct ReplicatedService {
     pub deadline: Duration,
 }
 
+/// Hears of a call that is about to be made from a log: what was logged of where the values it
+/// shows are at home, and its headers.
+pub type Shown = Arc<dyn Fn(&HeaderValue, &HeaderMap) + Send + Sync>;
+
 /// What replication starts from.
 pub struct ReplicationConfig {
     /// This site.
@@ -91,6 +97,8 @@ pub struct ReplicationConfig {
     pub blobs: BlobSettings,
     /// Where it is told how they move.
     pub events: Bus,
+    /// Told of every call before it is made.
+    pub shown: Shown,
 }
 
 /// Why replication does not start. Stop the agent: acknowledged operations may be on that disk.
@@ -161,6 +169,7 @@ impl Replication {
             key.clone(),
             runtime.clone(),
             blobs.clone(),
+            config.shown,
         );
         let disk = Arc::new(disk);
         let started = Instant::now();

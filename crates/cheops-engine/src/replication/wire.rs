@@ -11,6 +11,10 @@ const FIRST: u8 = 1;
 /// A request with a content in a file, which stands before it.
 const WITH_CONTENT: u8 = 2;
 
+/// Among the headers of an [`Asked`]: where the values that the others show are at home. Never sent
+/// to a service.
+pub const HOMES: &str = "x-cheops-homes";
+
 /// A request, as every site's applier makes it again.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Asked {

@@ -7,7 +7,6 @@
 //! first and the operation handed in then.
 
 use std::pin::pin;
-use std::time::Instant;
 
 use bytes::Bytes;
 use cheops_core::operation::Mode;
@@ -22,7 +21,7 @@ use super::answer;
 use super::body::Long;
 use super::read::text;
 use super::submission::Draft;
-use super::write::{HandedIn, Wanted, desired};
+use super::write::{HandedIn, Wanted, desired, draft};
 use super::{Spread, target};
 use crate::body::Body;
 use crate::here::Call;
@@ -214,16 +213,8 @@ struct Bringing<'a> {
 
 impl Bringing<'_> {
     fn submission(&self, content: Content) -> Result<Submission, Problem> {
-        let left = self.journey.patience.time_left(Instant::now());
-        let scope = self.journey.trail.map(|trail| &trail.scope);
-        (self.make)(&Draft {
-            replicas: &self.journey.service.replicas,
-            call: self.call,
-            body: self.beginning.clone(),
-            scope: scope.and_then(|scope| Some(scope.to_str().ok()?.to_owned())),
-            patience_ms: left.as_millis() as u64,
-            content: Some(content),
-        })
+        let body = self.beginning.clone();
+        (self.make)(&draft(self.journey, self.call, body, Some(content)))
     }
 
     /// The operation with its content.

@@ -2,9 +2,10 @@
 
 use std::time::Instant;
 
+use bytes::Bytes;
 use cheops_core::operation::{Fields, Kind, Repeat};
 use cheops_core::{OperationId, ReplicantId, Submission};
-use cheops_engine::replication::{BODY_BYTES_MAX, Known};
+use cheops_engine::replication::{BODY_BYTES_MAX, Content, Known};
 use cheops_model::SiteName;
 use cheops_rest::Meaning;
 use http::Response;
@@ -74,12 +75,8 @@ pub(super) async fn create(
         (call, Read::Whole(body)) => (call, body),
         (call, Read::Long(long)) => return content::create(journey, spread, call, long).await,
     };
-    let whole = Whole {
-        journey,
-        call,
-        body,
-    };
-    submit(journey, whole.as_ref().create(spread)?).await
+    let draft = draft(journey, &call, body, None);
+    submit(journey, draft.create(spread)?).await
 }
 
 /// Changes one.
@@ -100,13 +97,9 @@ pub(super) async fn change(
             return content::change(journey, known, wanted, call, long).await;
         }
     };
-    let whole = Whole {
-        journey,
-        call,
-        body,
-    };
     let desired = desired(journey, known).await;
-    submit(journey, whole.as_ref().change(known, &wanted, &desired)?).await
+    let draft = draft(journey, &call, body, None);
+    submit(journey, draft.change(known, &wanted, &desired)?).await
 }
 
 /// What clients have written so far.
@@ -134,13 +127,6 @@ async fn submit(journey: &Journey<'_>, submission: Submission) -> Result<Respons
     answer::respond(journey, &handed_in, answer).await
 }
 
-/// A request with its body, and what it came with.
-struct Whole<'a> {
-    journey: &'a Journey<'a>,
-    call: Call,
-    body: bytes::Bytes,
-}
-
 /// Takes the body out of a request.
 async fn read(journey: &Journey<'_>, mut call: Call) -> Result<(Call, Read), Problem> {
     let body = std::mem::replace(&mut call.body, Body::empty());
@@ -148,17 +134,26 @@ async fn read(journey: &Journey<'_>, mut call: Call) -> Result<(Call, Read), Pro
     Ok((call, read))
 }
 
-impl Whole<'_> {
-    fn as_ref(&self) -> Draft<'_> {
-        let left = self.journey.patience.time_left(Instant::now());
-        let scope = self.journey.trail.map(|trail| &trail.scope);
-        Draft {
-            replicas: &self.journey.service.replicas,
-            call: &self.call,
-            body: self.body.clone(),
-            scope: scope.and_then(|scope| Some(scope.to_str().ok()?.to_owned())),
-            patience_ms: left.as_millis() as u64,
-            content: None,
-        }
+/// What is known of a request, with its body or the content in place of it.
+pub(super) fn draft<'a>(
+    journey: &'a Journey<'a>,
+    call: &'a Call,
+    body: Bytes,
+    content: Option<Content>,
+) -> Draft<'a> {
+    let now = Instant::now();
+    let scope = journey.trail.map(|trail| &trail.scope);
+    let homes = journey.worker.homes();
+    Draft {
+        homes: homes
+            .iter()
+            .flat_map(|homes| homes.logged(&call.head.headers, now))
+            .collect(),
+        replicas: &journey.service.replicas,
+        call,
+        body,
+        scope: scope.and_then(|scope| Some(scope.to_str().ok()?.to_owned())),
+        patience_ms: journey.patience.time_left(now).as_millis() as u64,
+        content,
     }
 }

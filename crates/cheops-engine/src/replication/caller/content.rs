@@ -39,10 +39,11 @@ impl Desk<'_> {
     /// Sends a request, with the content that is its body if it has one.
     pub(super) async fn send(
         &self,
-        request: Request<Full<Bytes>>,
+        mut request: Request<Full<Bytes>>,
         content: Option<&Content>,
         call: CallKind,
     ) -> Result<Heard, Outcome> {
+        self.show(request.headers_mut());
         match content {
             None => self.ask(request, ANSWER_BYTES_MAX).await,
             Some(Content::Blob(of)) => self.send_whole(request, *of).await,
@@ -98,7 +99,7 @@ impl Desk<'_> {
             let said = heard.body.as_deref().unwrap_or_default();
             let class = self.api().class(call, heard.status.as_u16(), said);
             if matches!(class, Class::Verdict | Class::NotReady) {
-                return Ok(sent.map_err(unheard)?);
+                return sent.map_err(unheard);
             }
         }
         match ending.fate().await {
