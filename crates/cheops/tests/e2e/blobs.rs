@@ -193,14 +193,20 @@ async fn no_room_at_the_gate_is_507_and_nothing_happened() {
     let mesh = setup.start().await;
     let (id, _) = create(&mesh, 1, "debian").await;
     let content = content(1, 4 * MIB);
-    let refused = put_file(&mesh, 1, &id, &content).await;
-    assert_eq!((refused.status, refused.problem()), (507, "no-room".to_owned()));
-    // Without a length it is known only on the way.
-    let mut connection = Connection::open(mesh.site(1).image).await;
     let line = format!("PUT /images/{id}/file HTTP/1.1");
+    // With a length it is known when the beginning has come.
+    let mut connection = Connection::open(mesh.site(1).image).await;
+    let length = content.len().to_string();
+    let headers = [("Host", "app.example"), OCTETS, ("Content-Length", &*length)];
+    connection.head(&line, &headers).await;
+    connection.write(&content[..40 << 10]).await;
+    let refused = connection.answer("PUT").await.unwrap();
+    assert_eq!((refused.status, refused.problem()), (507, "no-room".to_owned()));
+    // Without one, only on the way.
+    let mut connection = Connection::open(mesh.site(1).image).await;
     let headers = [("Host", "app.example"), OCTETS, ("Transfer-Encoding", "chunked")];
     connection.head(&line, &headers).await;
-    for piece in content[..3 * MIB].chunks(64 << 10) {
+    for piece in content[..2 * MIB + (32 << 10)].chunks(32 << 10) {
         connection.write(format!("{:x}\r\n", piece.len()).as_bytes()).await;
         connection.write(piece).await;
         connection.write(b"\r\n").await;

@@ -74,6 +74,14 @@ impl Desk<'_> {
         sent.map_err(unheard)
     }
 
+    /// Why nothing can be written yet, if a content among these fields is not here: what takes several calls is
+    /// not begun before all of them can be made.
+    pub(super) fn lacks(&self, fields: &Fields) -> Option<Outcome> {
+        let named = fields.values().filter_map(|value| value.parse().ok());
+        let lacking = named.filter(|of| self.inner.blobs.reader(*of).is_none());
+        lacking.map(|of| self.wait_for(of)).last()
+    }
+
     /// Not before its content is here.
     fn wait_for(&self, of: Reference) -> Outcome {
         let sites = self.sites.iter().cloned();

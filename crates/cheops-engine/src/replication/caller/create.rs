@@ -94,6 +94,9 @@ impl Desk<'_> {
 
     /// What clients have written since is in it from the beginning.
     async fn create_again(&self, op: &Operation, asked: &Asked, fields: &Fields) -> Outcome {
+        if let Some(waits) = self.lacks(fields) {
+            return waits;
+        }
         let api = self.api();
         let collection = self.local_path(&asked.collection);
         let chosen = self.chosen(asked);

@@ -69,6 +69,9 @@ impl Desk<'_> {
         let (Some(made), Some(name)) = (&self.create, self.name()) else {
             return refused(Refusal::Verdict, UNPROCESSABLE);
         };
+        if let Some(waits) = self.lacks(fields) {
+            return waits;
+        }
         let item = self.item(made, local);
         let mut last = refused(Refusal::Verdict, UNPROCESSABLE);
         for way in self.api().updates(&made.kind) {
