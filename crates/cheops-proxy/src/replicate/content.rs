@@ -197,8 +197,10 @@ async fn pump(
             }
             Some(None)
         };
-        let came = sweep.within(patience, pin!(reading)).await;
-        next = came.flatten().ok_or_else(broke_off)?;
+        tokio::select! {
+            came = sweep.within(patience, pin!(reading)) => next = came.flatten().ok_or_else(broke_off)?,
+            why = intake.broken() => return Err(not_kept(why)),
+        }
     }
     intake.finish().await.map_err(not_kept)
 }

@@ -180,6 +180,19 @@ impl Intake {
         }
     }
 
+    /// Ends when it cannot be kept, and says why. May be given up and waited for again.
+    pub async fn broken(&mut self) -> NotKept {
+        let ended = match &mut self.kept {
+            Some(kept) => kept.await,
+            None => return NotKept::Failed,
+        };
+        self.kept = None;
+        match ended {
+            Ok(Err(fault)) => fault.into(),
+            Ok(Ok(_)) | Err(_) => NotKept::Failed,
+        }
+    }
+
     /// To say later that no service takes it.
     pub fn valve(&self) -> Valve {
         Valve(self.blobs.clone(), self.id)

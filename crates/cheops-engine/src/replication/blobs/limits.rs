@@ -44,7 +44,7 @@ pub(super) const SENT_KEPT_MAX: usize = 256;
 /// How often it is looked what is needed and what is not: at the earliest, and in times of what a look takes.
 pub(super) const MARK_EVERY: Duration = Duration::from_secs(5);
 /// See [`MARK_EVERY`].
-pub(super) const MARK_SHARE: u32 = 200;
+pub(super) const MARK_SHARE: u32 = 20;
 
 /// What a link may send at once after it was idle.
 pub(super) const BURST_BYTES: u64 = 1 << 20;
