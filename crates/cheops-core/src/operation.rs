@@ -201,6 +201,8 @@ pub enum Wait {
     Credentials,
     /// A replicant that it names has no local id here yet.
     Dependency,
+    /// This site's operator lets no other site change anything here.
+    Held,
 }
 
 impl Wait {
@@ -209,6 +211,7 @@ impl Wait {
         match self {
             Wait::Credentials => 401,
             Wait::Dependency => 424,
+            Wait::Held => 423,
         }
     }
 }

@@ -18,12 +18,14 @@ use http_body_util::Full;
 use hyper::header::{self, HeaderName, HeaderValue};
 use hyper::{HeaderMap, Request};
 use tokio::runtime::Handle;
+use tokio::sync::watch;
 
 use super::ReplicatedService;
 use super::http::{Heard, Silence, Way};
 use super::index::Index;
 use super::shard::{Inbox, Input};
 use super::wire::{self, Asked, Replied};
+use crate::picture::Picture;
 
 /// The request cannot be made of what is known.
 const UNPROCESSABLE: u16 = 422;
@@ -37,6 +39,8 @@ pub(super) struct Job {
     pub(super) create: Option<Asked>,
     /// Its newest request: in whose name it is settled.
     pub(super) latest: Option<Asked>,
+    /// Where the request entered that it is made for.
+    pub(super) origin: Option<SiteName>,
     /// Everything clients wrote.
     pub(super) desired: Fields,
 }
@@ -52,6 +56,7 @@ struct Inner {
     index: Arc<Index>,
     key: MeshKey,
     runtime: Handle,
+    pictures: watch::Receiver<Arc<Picture>>,
 }
 
 struct Service {
@@ -67,6 +72,7 @@ impl Caller {
         index: Arc<Index>,
         key: MeshKey,
         runtime: Handle,
+        pictures: watch::Receiver<Arc<Picture>>,
     ) -> Caller {
         Caller(Arc::new(Inner {
             here,
@@ -74,7 +80,20 @@ impl Caller {
             index,
             key,
             runtime,
+            pictures,
         }))
+    }
+
+    /// Whether a call waits until this site takes changes from elsewhere again. To look is no
+    /// change; to settle brings along what others have done.
+    fn is_held(&self, job: &Job) -> bool {
+        let held = self.0.pictures.borrow().view.held;
+        held && match &job.call {
+            Call::Probe { .. } => false,
+            Call::Settle { .. } => true,
+            Call::Create { op, .. } | Call::Run { op, .. } => op.origin != self.0.here,
+            Call::Delete { .. } => job.origin.as_ref() != Some(&self.0.here),
+        }
     }
 
     /// From now on these services are called; calls under way end where they began.
@@ -110,6 +129,9 @@ impl Caller {
     }
 
     async fn run(&self, job: Job) -> Outcome {
+        if self.is_held(&job) {
+            return Outcome::Waits(Wait::Held);
+        }
         let Some(service) = self.service(&job.service) else {
             // Not configured here now: tried again, since it may be after the next start.
             return Outcome::NotSent;

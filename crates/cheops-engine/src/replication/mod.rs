@@ -135,6 +135,7 @@ impl Replication {
             index.clone(),
             key.clone(),
             runtime.clone(),
+            config.pictures.clone(),
         );
         let disk = Arc::new(disk);
         let started = Instant::now();

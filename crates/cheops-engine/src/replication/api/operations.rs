@@ -3,7 +3,7 @@
 use std::time::{Instant, SystemTime};
 
 use cheops_core::eventual::{OperationView, Progress, Step};
-use cheops_core::{Answer, OperationId, ReplicantId, Site};
+use cheops_core::{Answer, OperationId, ReplicantId, Site, Wait};
 
 use super::super::Replication;
 use super::super::shard::NotTaken;
@@ -170,6 +170,9 @@ fn told_step(step: &Step, clock: Clock) -> SiteStep {
         .map_or_else(String::new, |status| format!(" ({status})"));
     let error = match step.progress {
         Progress::Refused => Some(format!("the service there will not{said}")),
+        Progress::Waiting if step.status == Some(Wait::Held.status()) => {
+            Some("the site is held: it takes no changes from elsewhere".to_owned())
+        }
         Progress::Waiting => Some(format!("the service there cannot now{said}")),
         Progress::InDoubt => Some("it may have been done; nobody can tell".to_owned()),
         Progress::Held => Some("something before it is in its way there".to_owned()),
