@@ -54,7 +54,7 @@ pub use config::{
     Breaker, CallLimits, ClientLimits, Door, ListenerConfig, ProxyConfig, Rule, RuleMatch,
     ServiceConfig,
 };
-pub use home::{HomeRules, Naming};
+pub use home::{HomeBook, HomeRules, Naming};
 pub use metrics::Metrics;
 pub use proxy::{Links, Proxy, ProxyError, Sockets};
 pub use question::ask_site;
