@@ -203,6 +203,8 @@ pub enum Wait {
     Dependency,
     /// This site's operator lets no other site change anything here.
     Held,
+    /// Its content is not on this site's disk yet.
+    Blob,
 }
 
 impl Wait {
@@ -212,6 +214,8 @@ impl Wait {
             Wait::Credentials => 401,
             Wait::Dependency => 424,
             Wait::Held => 423,
+            // What no service says at the end.
+            Wait::Blob => 102,
         }
     }
 }

@@ -20,12 +20,12 @@ use hyper::{HeaderMap, Request};
 use tokio::runtime::Handle;
 use tokio::sync::watch;
 
-use super::ReplicatedService;
 use super::http::{Heard, Silence, Way};
 use super::index::Index;
 use super::shard::{Inbox, Input};
 use super::wire::{self, Asked, Replied};
 use crate::picture::Picture;
+use super::{ReplicatedService, Shown};
 
 /// The request cannot be made of what is known.
 const UNPROCESSABLE: u16 = 422;
@@ -57,6 +57,7 @@ struct Inner {
     key: MeshKey,
     runtime: Handle,
     pictures: watch::Receiver<Arc<Picture>>,
+    shown: Shown,
 }
 
 struct Service {
@@ -73,6 +74,7 @@ impl Caller {
         key: MeshKey,
         runtime: Handle,
         pictures: watch::Receiver<Arc<Picture>>,
+        shown: Shown,
     ) -> Caller {
         Caller(Arc::new(Inner {
             here,
@@ -81,6 +83,7 @@ impl Caller {
             key,
             runtime,
             pictures,
+            shown,
         }))
     }
 
@@ -266,7 +269,8 @@ impl Desk<'_> {
     fn localise(&self, asked: &Asked, own: Option<&str>) -> Result<Local, Outcome> {
         let missing = std::cell::Cell::new(false);
         let map = |id: &Id<'_>| {
-            let local = self.to_local(id, own);
+            let named = own.filter(|own| **own == *id.text).map(Cow::Borrowed);
+            let local = named.or_else(|| self.to_local(id, own));
             if local.is_none() && self.inner.key.recognises(&id.text) {
                 missing.set(true);
             }
@@ -298,7 +302,11 @@ impl Desk<'_> {
         self.api().rewrite_target(path, map).into_owned()
     }
 
-    async fn ask(&self, request: Request<Full<Bytes>>, max: usize) -> Result<Heard, Outcome> {
+    async fn ask(&self, mut request: Request<Full<Bytes>>, max: usize) -> Result<Heard, Outcome> {
+        // The service may have a value checked while it answers.
+        if let Some(told) = request.headers_mut().remove(wire::HOMES) {
+            (self.inner.shown)(&told, request.headers());
+        }
         self.service
             .way
             .ask(request, max)
