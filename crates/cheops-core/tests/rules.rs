@@ -157,7 +157,11 @@ fn what_waits_for_credentials_is_shown_and_goes_on_when_somebody_says_so() {
     let (call, _) = bench.call_at("a");
     bench.outcome("a", call, applied(None));
     bench.settle();
-    for (why, status) in [(Wait::Credentials, 401), (Wait::Dependency, 424)] {
+    for (why, status) in [
+        (Wait::Credentials, 401),
+        (Wait::Dependency, 424),
+        (Wait::Held, 423),
+    ] {
         let (call, _) = bench.call_at("b");
         bench.outcome("b", call, Outcome::Waits(why));
         bench.settle();
@@ -346,6 +350,19 @@ fn a_site_that_was_removed_is_out_of_every_mapping_and_deletes_nothing() {
         bench.answer_to(3),
         Some(&Answer::Unavailable(Problem::Recovering))
     );
+    // Told again nothing changes; taken in again, what it had stays where it is.
+    for site in ["a", "b", "c"] {
+        bench.step(site, Event::Remove(name("a")));
+        bench.step(site, Event::Readmit(name("a")));
+    }
+    for _ in 0..4 {
+        bench.wait(1_000);
+    }
+    let view = bench.sites[&name("a")].replicant(ReplicantId(7)).unwrap();
+    assert!(view.stranded);
+    let view = bench.sites[&name("b")].replicant(ReplicantId(7)).unwrap();
+    assert!(view.leads && !view.rows.contains_key(&name("a")));
+    assert!(bench.calls.is_empty());
 }
 
 #[test]

@@ -81,6 +81,20 @@ impl<'a> Glance<'a> {
         self.leads().then(|| self.last().saturating_sub(have))
     }
 
+    /// Where the request entered that this site's service is being asked about, or is asked about next.
+    pub fn origin(&self) -> Option<&'a SiteName> {
+        let gate = self.replicant.record.gate.as_ref();
+        let latest = || {
+            let entries = self.replicant.log.iter();
+            let origin = entries.filter_map(|kept| match &kept.entry.body {
+                Body::Run(op) => Some(&op.origin),
+                Body::Void(_) | Body::Park(_) => None,
+            });
+            origin.last()
+        };
+        gate.map(|gate| &gate.op.origin).or_else(latest)
+    }
+
     /// True if clients have deleted it.
     pub fn is_deleted(&self) -> bool {
         let deletes = |body: &Body| matches!(body, Body::Run(op) if op.kind == Kind::Delete);
@@ -101,6 +115,16 @@ impl<'a> Glance<'a> {
     /// True if something was skipped on this site that nobody has settled since.
     pub fn is_patched(&self) -> bool {
         self.replicant.record.mend != Mend::Nothing
+    }
+
+    /// Where it is to live, if that was ever changed.
+    pub fn members(&self) -> Option<std::collections::BTreeSet<SiteName>> {
+        self.replicant.log.members().map(|(_, members)| members)
+    }
+
+    /// What clients have written.
+    pub fn desired(&self) -> Fields {
+        self.replicant.log.desired(self.last()).fields
     }
 
     /// Every operation that some site may still have to run, or that somebody has to decide about.
@@ -133,16 +157,6 @@ impl<'a> Glance<'a> {
             true => log.desired(log.last()).fields,
             false => Fields::new(),
         }
-    }
-
-    /// Where it is to live, if that was ever changed.
-    pub fn members(&self) -> Option<std::collections::BTreeSet<SiteName>> {
-        self.replicant.log.members().map(|(_, members)| members)
-    }
-
-    /// What clients have written.
-    pub fn desired(&self) -> Fields {
-        self.replicant.log.desired(self.last()).fields
     }
 
     /// Conflicts nobody has resolved.

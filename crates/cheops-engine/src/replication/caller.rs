@@ -19,12 +19,14 @@ use http_body_util::Full;
 use hyper::header::{self, HeaderName, HeaderValue};
 use hyper::{HeaderMap, Request};
 use tokio::runtime::Handle;
+use tokio::sync::watch;
 
 use super::blobs::Blobs;
 use super::http::{Heard, Silence, Way};
 use super::index::Index;
 use super::shard::{Inbox, Input};
 use super::wire::{self, Asked, Replied};
+use crate::picture::Picture;
 use super::{ReplicatedService, Shown};
 
 /// The request cannot be made of what is known.
@@ -39,6 +41,8 @@ pub(super) struct Job {
     pub(super) create: Option<Asked>,
     /// Its newest request: in whose name it is settled.
     pub(super) latest: Option<Asked>,
+    /// Where the request entered that it is made for.
+    pub(super) origin: Option<SiteName>,
     /// Everything clients wrote.
     pub(super) desired: Fields,
     /// Who may have a content of it.
@@ -50,14 +54,22 @@ pub(super) struct Job {
 pub(super) struct Caller(Arc<Inner>);
 
 struct Inner {
-    here: SiteName,
+    around: Surroundings,
     /// As configured now: a reload brings others.
     services: RwLock<HashMap<String, Arc<Service>>>,
-    index: Arc<Index>,
-    key: MeshKey,
-    runtime: Handle,
-    blobs: Blobs,
-    shown: Shown,
+}
+
+/// What calls are made with.
+pub(super) struct Surroundings {
+    pub(super) here: SiteName,
+    pub(super) index: Arc<Index>,
+    pub(super) key: MeshKey,
+    /// Where calls are made, those with a content aside.
+    pub(super) runtime: Handle,
+    pub(super) blobs: Blobs,
+    pub(super) pictures: watch::Receiver<Arc<Picture>>,
+    /// Told of every call before it is made.
+    pub(super) shown: Shown,
 }
 
 struct Service {
@@ -67,24 +79,23 @@ struct Service {
 }
 
 impl Caller {
-    pub(super) fn new(
-        here: SiteName,
-        services: Vec<ReplicatedService>,
-        index: Arc<Index>,
-        key: MeshKey,
-        runtime: Handle,
-        blobs: Blobs,
-        shown: Shown,
-    ) -> Caller {
+    pub(super) fn new(surroundings: Surroundings, services: Vec<ReplicatedService>) -> Caller {
         Caller(Arc::new(Inner {
-            here,
+            around: surroundings,
             services: RwLock::new(by_name(services)),
-            index,
-            key,
-            runtime,
-            blobs,
-            shown,
         }))
+    }
+
+    /// Whether a call waits until this site takes changes from elsewhere again. To look is no
+    /// change; to settle brings along what others have done.
+    fn is_held(&self, job: &Job) -> bool {
+        let held = self.0.around.pictures.borrow().view.held;
+        held && match &job.call {
+            Call::Probe { .. } => false,
+            Call::Settle { .. } => true,
+            Call::Create { op, .. } | Call::Run { op, .. } => op.origin != self.0.around.here,
+            Call::Delete { .. } => job.origin.as_ref() != Some(&self.0.around.here),
+        }
     }
 
     /// From now on these services are called; calls under way end where they began.
@@ -107,8 +118,8 @@ impl Caller {
     pub(super) fn call(&self, job: Job, door: Inbox, (life, call): (u64, CallId)) {
         let caller = self.clone();
         let runtime = match content::is_in(&job.call) {
-            true => self.0.blobs.runtime(),
-            false => &self.0.runtime,
+            true => self.0.around.blobs.runtime(),
+            false => &self.0.around.runtime,
         };
         runtime.spawn(async move {
             let what = (job.replicant, word(&job.call));
@@ -124,6 +135,9 @@ impl Caller {
     }
 
     async fn run(&self, job: Job) -> Outcome {
+        if self.is_held(&job) {
+            return Outcome::Waits(Wait::Held);
+        }
         let Some(service) = self.service(&job.service) else {
             // Not configured here now: tried again, since it may be after the next start.
             return Outcome::NotSent;
@@ -231,7 +245,7 @@ impl Desk<'_> {
 
     /// What this site calls what clients call `id`; its own resource as `own`.
     fn to_local<'m>(&self, id: &Id<'_>, own: Option<&'m str>) -> Option<Cow<'m, str>> {
-        let known = self.inner.index.find(&self.service.name, &id.text)?;
+        let known = self.inner.around.index.find(&self.service.name, &id.text)?;
         if *known.meta != *id.text || !id.fits(&known.kind) {
             return None;
         }
@@ -256,7 +270,7 @@ impl Desk<'_> {
         {
             return Some(Cow::Borrowed(meta));
         }
-        let known = self.inner.index.find(&self.service.name, &id.text)?;
+        let known = self.inner.around.index.find(&self.service.name, &id.text)?;
         let fits = known.local.as_deref() == Some(&*id.text) && id.fits(&known.kind);
         fits.then(|| Cow::Owned(known.meta.to_string()))
     }
@@ -267,7 +281,7 @@ impl Desk<'_> {
         let map = |id: &Id<'_>| {
             let named = own.filter(|own| **own == *id.text).map(Cow::Borrowed);
             let local = named.or_else(|| self.to_local(id, own));
-            if local.is_none() && self.inner.key.recognises(&id.text) {
+            if local.is_none() && self.inner.around.key.recognises(&id.text) {
                 missing.set(true);
             }
             local
@@ -301,7 +315,7 @@ impl Desk<'_> {
     /// Before a call: the service may have a value checked while it answers.
     fn show(&self, headers: &mut HeaderMap) {
         if let Some(told) = headers.remove(wire::HOMES) {
-            (self.inner.shown)(&told, headers);
+            (self.inner.around.shown)(&told, headers);
         }
     }
 
@@ -384,17 +398,17 @@ impl Desk<'_> {
         wire::encode(&Replied {
             headers,
             body: body.into_owned(),
-            site: self.inner.here.to_string(),
+            site: self.inner.around.here.to_string(),
         })
     }
 
     /// What clients call what this service calls `local`.
     fn meta_of(&self, local: &str) -> String {
-        match self.inner.index.get(self.replicant) {
+        match self.inner.around.index.get(self.replicant) {
             Some(known) => known.meta.to_string(),
             None => {
                 let shape = cheops_core::Shape::of(local);
-                self.inner.key.meta_id(self.replicant, shape)
+                self.inner.around.key.meta_id(self.replicant, shape)
             }
         }
     }

@@ -51,7 +51,7 @@ use crate::mesh::{Accepted, Dialer};
 use crate::picture::Picture;
 use crate::registry::Endpoints;
 use blobs::{Blobs, BlobsConfig};
-use caller::Caller;
+use caller::{Caller, Surroundings};
 use disk::{Disk, DiskFault, Past};
 use limits::SHARDS;
 use links::Outlets;
@@ -162,15 +162,16 @@ impl Replication {
             why: fault.to_string(),
         })?;
         let outlets = Outlets::new(config.dialer, config.pictures.clone(), runtime.clone());
-        let caller = Caller::new(
-            config.here.clone(),
-            config.services,
-            index.clone(),
-            key.clone(),
-            runtime.clone(),
-            blobs.clone(),
-            config.shown,
-        );
+        let surroundings = Surroundings {
+            here: config.here.clone(),
+            index: index.clone(),
+            key: key.clone(),
+            runtime: runtime.clone(),
+            blobs: blobs.clone(),
+            pictures: config.pictures.clone(),
+            shown: config.shown,
+        };
+        let caller = Caller::new(surroundings, config.services);
         let disk = Arc::new(disk);
         let started = Instant::now();
         let (mut inboxes, mut threads) = (Vec::new(), Vec::new());

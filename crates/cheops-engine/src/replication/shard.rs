@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use cheops_core::eventual::Tuning;
 use cheops_core::{
     Answer, Birth, CallId, Change, ClientId, Effect, Event, MeshKey, Now, Outcome, Output,
-    ReplicantId, Site, Submission, Table,
+    ReplicantId, Site, Submission, Table, Wait,
 };
 use cheops_model::SiteName;
 use tokio::sync::oneshot;
@@ -63,6 +63,8 @@ pub(super) enum Input {
         call: CallId,
         outcome: Box<Outcome>,
     },
+    /// This site takes changes from elsewhere again.
+    Release,
     /// A look at the state.
     Look(Box<dyn FnOnce(&Site) + Send>),
     Stop,
@@ -124,6 +126,7 @@ pub(super) fn start(seed: Seed) -> Result<(Inbox, std::thread::JoinHandle<()>), 
         next_client: 0,
         door: door.clone(),
         down: BTreeSet::new(),
+        mesh: BTreeMap::new(),
         seed,
     };
     let site = shard.recover()?;
@@ -146,6 +149,8 @@ struct Shard {
     door: Inbox,
     /// Who is out of reach, to be told again after a start from the records.
     down: BTreeSet<SiteName>,
+    /// Who was removed or taken in again, as it was last told: the same.
+    mesh: BTreeMap<SiteName, Event>,
 }
 
 /// Whether the loop goes on.
@@ -233,11 +238,7 @@ impl Shard {
                 site.step(now, Event::Cancel { client, op }, out);
             }
             Input::Event(event) => {
-                match &*event {
-                    Event::Up(site) => _ = self.down.remove(site),
-                    Event::Down(site) => _ = self.down.insert(site.clone()),
-                    _ => (),
-                }
+                self.remember(&event);
                 site.step(now, *event, out);
             }
             Input::Outcome {
@@ -250,10 +251,27 @@ impl Shard {
                     site.step(now, Event::Outcome { call, outcome }, out);
                 }
             }
+            Input::Release => {
+                for id in held_back(site) {
+                    site.step(now, Event::Hurry(id), out);
+                }
+            }
             Input::Look(look) => look(site),
             Input::Stop => return Then::Stop,
         }
         Then::GoOn
+    }
+
+    /// What nobody tells twice, and a start from the records would forget.
+    fn remember(&mut self, event: &Event) {
+        match event {
+            Event::Up(site) => _ = self.down.remove(site),
+            Event::Down(site) => _ = self.down.insert(site.clone()),
+            Event::Remove(site) | Event::Readmit(site) => {
+                self.mesh.insert(site.clone(), event.clone());
+            }
+            _ => (),
+        }
     }
 
     fn enter(&mut self, reply: oneshot::Sender<Reply>, fresh: &mut Vec<ClientId>) -> ClientId {
@@ -302,6 +320,7 @@ impl Shard {
                     None => Default::default(),
                 };
                 let asked = |op: &cheops_core::Operation| wire::decode::<Asked>(&op.rest);
+                let origin = site.glance(replicant).and_then(|g| g.origin().cloned());
                 self.seed.caller.call(
                     Job {
                         replicant,
@@ -309,6 +328,7 @@ impl Shard {
                         call,
                         create: made.as_ref().and_then(asked),
                         latest: site.latest(replicant).and_then(asked),
+                        origin,
                         desired,
                         sites,
                     },
@@ -389,13 +409,9 @@ impl Shard {
                 | Input::Cancel { reply, .. } => {
                     let _ = reply.send(Err(NotTaken::NoRoom));
                 }
-                Input::Event(event) => match *event {
-                    Event::Up(site) => _ = self.down.remove(&site),
-                    Event::Down(site) => _ = self.down.insert(site),
-                    _ => (),
-                },
+                Input::Event(event) => self.remember(&event),
                 // What is not looked at is asked again; outcomes are of a life that is over.
-                Input::Outcome { .. } | Input::Look(_) => (),
+                Input::Outcome { .. } | Input::Look(_) | Input::Release => (),
                 Input::Stop => return Then::Stop,
             }
         }
@@ -418,6 +434,9 @@ impl Shard {
         let mut site = Site::start(birth, self.now(), &mut out);
         for record in site.quarantined() {
             tracing::error!(table = ?record.table, error = %record.error, "a record cannot be read");
+        }
+        for event in self.mesh.values().cloned() {
+            site.step(self.now(), event, &mut out);
         }
         for down in self.down.clone() {
             site.step(self.now(), Event::Down(down), &mut out);
@@ -444,6 +463,15 @@ impl Shard {
             .map(|at| Duration::from_millis(at.saturating_sub(now_ms)));
         until_wake.map_or(NAP_MAX, |wait| wait.min(NAP_MAX))
     }
+}
+
+/// Replicants with something that waits because this site is held.
+fn held_back(site: &Site) -> Vec<ReplicantId> {
+    let waits = |glance: &cheops_core::eventual::Glance<'_>| {
+        let note = glance.rows().get(site.name()).and_then(|row| row.note);
+        note.is_some_and(|(_, status)| status == Wait::Held.status())
+    };
+    site.glances().filter(waits).map(|glance| glance.id()).collect()
 }
 
 /// The replicant whose record a change is.

@@ -197,8 +197,9 @@ async fn pump(
             }
             Some(None)
         };
+        let reading = pin!(reading);
         tokio::select! {
-            came = sweep.within(patience, pin!(reading)) => next = came.flatten().ok_or_else(broke_off)?,
+            came = sweep.within(patience, reading) => next = came.flatten().ok_or_else(broke_off)?,
             why = intake.broken() => return Err(not_kept(why)),
         }
     }

@@ -168,7 +168,12 @@ async fn an_upload_that_breaks_off_is_nothing_anywhere() {
             content.len()
         );
         stream.write_all(head.as_bytes()).await.unwrap();
-        stream.write_all(&content[..4 * MIB]).await.unwrap();
+        if let Err(fault) = stream.write_all(&content[..4 * MIB]).await {
+            let mut answer = vec![0; 4096];
+            let read = tokio::io::AsyncReadExt::read(&mut stream, &mut answer).await;
+            let said = String::from_utf8_lossy(&answer);
+            panic!("site{entry}: {fault}, {read:?}: {said}");
+        }
         eventually("half of it has come", || async {
             (!files(&mesh, 1, "incoming").is_empty()).then_some(())
         })

@@ -202,6 +202,9 @@ fn told_step(step: &Step, clock: Clock, arrived: Arrived) -> SiteStep {
             let why = arrived.trouble.unwrap_or("its content is not there yet");
             Some(why.to_owned())
         }
+        Progress::Waiting if step.status == Some(Wait::Held.status()) => {
+            Some("the site is held: it takes no changes from elsewhere".to_owned())
+        }
         Progress::Waiting => Some(format!("the service there cannot now{said}")),
         Progress::InDoubt => Some("it may have been done; nobody can tell".to_owned()),
         Progress::Held => Some("something before it is in its way there".to_owned()),
