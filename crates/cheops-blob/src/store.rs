@@ -126,7 +126,9 @@ impl BlobStore {
         for entry in fs::read_dir(&self.0.whole)? {
             let entry = entry?;
             let name = entry.file_name();
-            let Some(hash) = name.to_str().and_then(|name| blake3::Hash::from_hex(name).ok())
+            let Some(hash) = name
+                .to_str()
+                .and_then(|name| blake3::Hash::from_hex(name).ok())
             else {
                 continue;
             };

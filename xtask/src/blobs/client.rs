@@ -69,7 +69,9 @@ pub(super) struct Answer {
 impl Answer {
     pub(super) fn header(&self, name: &str) -> Option<&str> {
         let prefix = format!("{name}: ");
-        self.head.lines().find_map(|line| line.strip_prefix(&prefix))
+        self.head
+            .lines()
+            .find_map(|line| line.strip_prefix(&prefix))
     }
 }
 
@@ -138,7 +140,12 @@ impl fmt::Display for Latencies {
             found.map_or(f64::NAN, |took| took.as_secs_f64() * 1e3)
         };
         let count = sorted.len();
-        write!(f, "{count}: median {:.1} ms, p99 {:.1} ms", at(0.5), at(0.99))
+        write!(
+            f,
+            "{count}: median {:.1} ms, p99 {:.1} ms",
+            at(0.5),
+            at(0.99)
+        )
     }
 }
 

@@ -53,7 +53,10 @@ const PATIENCE: Duration = Duration::from_secs(36_000);
 pub(crate) fn run(args: &BlobsArgs) -> anyhow::Result<()> {
     let stage = Arc::new(Stage::start(args)?);
     let image = stage.create("long")?;
-    say(&format!("{} MiB over a link of {} ms", args.mib, args.delay_ms));
+    say(&format!(
+        "{} MiB over a link of {} ms",
+        args.mib, args.delay_ms
+    ));
     std::thread::sleep(Duration::from_secs(2));
     let idle = measure(&stage, |_| {
         std::thread::sleep(Duration::from_secs(args.idle_s));
@@ -101,7 +104,10 @@ pub(crate) fn run(args: &BlobsArgs) -> anyhow::Result<()> {
         took.as_secs_f64(),
     ));
     if sums.iter().any(|sum| *sum != content.checksum()) {
-        bail!("it is not the same everywhere: {sums:?}, sent {}", content.checksum());
+        bail!(
+            "it is not the same everywhere: {sums:?}, sent {}",
+            content.checksum()
+        );
     }
     say("whole on both sites, by their own checksums");
     Ok(())

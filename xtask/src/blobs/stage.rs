@@ -89,11 +89,15 @@ impl Stage {
         for number in 1..=2 {
             stage.start_agent(&program, number, args.rate_mib_per_s)?;
         }
-        stage.wait_until("both sites are connected", Duration::from_secs(30), |stage| {
-            let head = "GET /images HTTP/1.1\r\nX-Scope: image: site2";
-            let answer = Connection::open(stage.entry())?.ask(head, b"")?;
-            Ok((answer.status == 200).then_some(()))
-        })?;
+        stage.wait_until(
+            "both sites are connected",
+            Duration::from_secs(30),
+            |stage| {
+                let head = "GET /images HTTP/1.1\r\nX-Scope: image: site2";
+                let answer = Connection::open(stage.entry())?.ask(head, b"")?;
+                Ok((answer.status == 200).then_some(()))
+            },
+        )?;
         Ok(stage)
     }
 
@@ -101,7 +105,9 @@ impl Stage {
         let mut command = Command::new(program);
         command.args(["init", "--mesh", "blobs", "--out", "mesh"]);
         command.args(["--site", "site1", "--site", "site2"]);
-        command.current_dir(self.folder.path()).stdout(Stdio::null());
+        command
+            .current_dir(self.folder.path())
+            .stdout(Stdio::null());
         match command.status()?.success() {
             true => Ok(()),
             false => bail!("no mesh could be made"),
@@ -165,10 +171,15 @@ impl Stage {
 
     /// Brings a content; tells the operation.
     pub(super) fn upload(&self, image: &str, content: &mut Content) -> anyhow::Result<String> {
-        let head = format!("PUT /images/{image}/file HTTP/1.1\r\nContent-Type: application/octet-stream");
+        let head =
+            format!("PUT /images/{image}/file HTTP/1.1\r\nContent-Type: application/octet-stream");
         let answer = Connection::open(self.entry())?.bring(&head, content)?;
         if answer.status != 204 {
-            bail!("{}: {}", answer.status, String::from_utf8_lossy(&answer.body));
+            bail!(
+                "{}: {}",
+                answer.status,
+                String::from_utf8_lossy(&answer.body)
+            );
         }
         let operation = answer.header("x-cheops-operation");
         Ok(operation.context("it was not replicated")?.to_owned())
@@ -214,7 +225,9 @@ impl Stage {
     pub(super) fn carried(&self) -> u64 {
         let ways = [Direction::ToTarget, Direction::FromTarget];
         let links = self.links.iter();
-        links.map(|link| ways.map(|way| link.carried(way)).iter().sum::<u64>()).sum()
+        links
+            .map(|link| ways.map(|way| link.carried(way)).iter().sum::<u64>())
+            .sum()
     }
 
     pub(super) fn cut_for(&self, time: Duration) -> anyhow::Result<()> {

@@ -97,7 +97,12 @@ impl Replicant {
     }
 
     /// The service would not have it now, and there is no content to try it with again: nothing happened.
-    pub(super) fn break_off(&mut self, op: Operation, shared: &mut Shared, out: &mut Output) -> Fate {
+    pub(super) fn break_off(
+        &mut self,
+        op: Operation,
+        shared: &mut Shared,
+        out: &mut Output,
+    ) -> Fate {
         self.record.gate = None;
         shared.void(op.id, op.digest, Problem::TooLate, out);
         match self.log.last() == 0 && self.leads(&shared.me) {

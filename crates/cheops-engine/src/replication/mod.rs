@@ -26,9 +26,7 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use cheops_core::eventual::Tuning;
-use cheops_core::{
-    Answer, Event, MeshKey, Operation, OperationId, ReplicantId, Site, Submission,
-};
+use cheops_core::{Answer, Event, MeshKey, Operation, OperationId, ReplicantId, Site, Submission};
 use cheops_model::SiteName;
 use cheops_rest::Api;
 use cheops_store::sqlite::SqliteStore;

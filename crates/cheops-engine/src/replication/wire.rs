@@ -168,10 +168,20 @@ mod tests {
         };
         for content in [Content::Blob(of), Content::Streaming(9)] {
             let content = Some(content);
-            let with = Asked { content, ..asked.clone() };
+            let with = Asked {
+                content,
+                ..asked.clone()
+            };
             assert_eq!(decode::<Asked>(&encode(&with)).unwrap(), with);
             // The bytes of version 2: the content, then the request as ever.
-            assert_eq!(encode(&with)[..3], [2, u8::from(with.content == Some(Content::Blob(of))), [9, 5][usize::from(with.content == Some(Content::Blob(of)))]]);
+            assert_eq!(
+                encode(&with)[..3],
+                [
+                    2,
+                    u8::from(with.content == Some(Content::Blob(of))),
+                    [9, 5][usize::from(with.content == Some(Content::Blob(of)))]
+                ]
+            );
             assert!(encode(&with).ends_with(&bytes[1..]));
             assert!(has_content(&encode(&with)) && !has_content(&bytes));
         }

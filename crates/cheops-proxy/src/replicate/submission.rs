@@ -220,7 +220,10 @@ impl Draft<'_> {
             bytes: &self.body,
         };
         let body = match &self.content {
-            None => api.rewrite_body(&body, map).map_err(unclear_body)?.into_owned(),
+            None => api
+                .rewrite_body(&body, map)
+                .map_err(unclear_body)?
+                .into_owned(),
             Some(_) => Vec::new(),
         };
         Ok(Asked {

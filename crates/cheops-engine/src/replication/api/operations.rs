@@ -144,7 +144,10 @@ fn item(
     let content = made.as_ref().and_then(|made| made.content.clone());
     let step = |(site, step): (&cheops_model::SiteName, &Step)| {
         let arrived = content.as_ref().map(|content| blobs.arrived(content, site));
-        (site.clone(), told_step(step, clock, arrived.unwrap_or_default()))
+        (
+            site.clone(),
+            told_step(step, clock, arrived.unwrap_or_default()),
+        )
     };
     OperationItem {
         id: format!("{:032x}", id.0),

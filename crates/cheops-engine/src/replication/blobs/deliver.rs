@@ -126,7 +126,9 @@ impl Body for ContentBody {
     fn size_hint(&self) -> SizeHint {
         match &self.source {
             Source::Disk { reader, .. } => SizeHint::with_exact(reader.reference().bytes),
-            Source::Client { length, .. } => length.map_or_else(SizeHint::default, SizeHint::with_exact),
+            Source::Client { length, .. } => {
+                length.map_or_else(SizeHint::default, SizeHint::with_exact)
+            }
         }
     }
 }

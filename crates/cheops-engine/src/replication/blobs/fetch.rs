@@ -81,7 +81,9 @@ impl Blobs {
             task: None,
         });
         fetch.waiting.extend(waiting);
-        fetch.from.extend(from.into_iter().filter(|site| *site != here));
+        fetch
+            .from
+            .extend(from.into_iter().filter(|site| *site != here));
         if fetch.task.is_none() {
             let (blobs, bytes) = (self.clone(), fetch.bytes.clone());
             fetch.task = Some(self.0.runtime.spawn(blobs.fetch(of, bytes)));
@@ -324,7 +326,9 @@ impl Window {
             return self.size;
         };
         self.last = Some(trip);
-        let base = *self.base.insert(self.base.map_or(trip, |base| base.min(trip)));
+        let base = *self
+            .base
+            .insert(self.base.map_or(trip, |base| base.min(trip)));
         self.size = match trip > base + base / 2 + Duration::from_millis(2) {
             true => (self.size / 2).max(1),
             false => (self.size + 1).min(ASKS_MAX),
@@ -347,7 +351,11 @@ mod tests {
         }
         assert_eq!(window.size(ms(21)), ASKS_MAX);
         assert_eq!(window.size(ms(90)), ASKS_MAX / 2);
-        assert_eq!(window.size(ms(90)), ASKS_MAX / 2, "nothing was measured since");
+        assert_eq!(
+            window.size(ms(90)),
+            ASKS_MAX / 2,
+            "nothing was measured since"
+        );
         assert_eq!(window.size(ms(91)), 2);
         assert_eq!(window.size(ms(92)), 1);
         assert_eq!(window.size(ms(93)), 1);
@@ -359,7 +367,10 @@ mod tests {
         let chunk = vec![7; CHUNK_BYTES];
         let packed = zstd::bulk::compress(&chunk, 1).unwrap();
         assert!(plain(Reply::Packed(packed)).is_ok_and(|plain| plain == chunk));
-        assert!(matches!(plain(Reply::Packed(vec![1, 2, 3])), Err(End::Wrong)));
+        assert!(matches!(
+            plain(Reply::Packed(vec![1, 2, 3])),
+            Err(End::Wrong)
+        ));
         let bomb = zstd::bulk::compress(&vec![0; CHUNK_BYTES + 1], 1).unwrap();
         assert!(matches!(plain(Reply::Packed(bomb)), Err(End::Wrong)));
         assert!(matches!(plain(Reply::Missing), Err(End::Missing)));

@@ -142,7 +142,12 @@ mod tests {
             write_reply(&mut frame, &reply).await.unwrap();
             assert_eq!(read_reply(&mut &frame[..]).await.unwrap(), reply);
         }
-        for garbage in [&[9, 0, 0, 0, 0][..], &[0, 255, 0, 0, 0], &[0, 0, 0, 0, 2, 1], &[2, 0, 0, 0, 1, 1]] {
+        for garbage in [
+            &[9, 0, 0, 0, 0][..],
+            &[0, 255, 0, 0, 0],
+            &[0, 0, 0, 0, 2, 1],
+            &[2, 0, 0, 0, 1, 1],
+        ] {
             assert!(read_reply(&mut &garbage[..]).await.is_err(), "{garbage:?}");
         }
     }

@@ -32,8 +32,7 @@ pub(super) const FRAME_TIME_MAX: Duration = Duration::from_secs(30);
 pub(super) const IDLE_TIME_MAX: Duration = Duration::from_secs(60);
 
 /// Before a content is asked for again, at first and at most.
-pub(super) const PAUSE: (Duration, Duration) =
-    (Duration::from_millis(200), Duration::from_secs(2));
+pub(super) const PAUSE: (Duration, Duration) = (Duration::from_millis(200), Duration::from_secs(2));
 
 /// How often something is told of a content that moves.
 pub(super) const TOLD_EVERY: Duration = Duration::from_secs(1);

@@ -143,7 +143,11 @@ impl Blobs {
         for pace in self.paces().values() {
             pace.set(settings.rate);
         }
-        *self.0.settings.write().unwrap_or_else(PoisonError::into_inner) = settings;
+        *self
+            .0
+            .settings
+            .write()
+            .unwrap_or_else(PoisonError::into_inner) = settings;
     }
 
     /// A content that is here whole. One that is damaged is not: it goes, to be fetched again.
@@ -170,7 +174,12 @@ impl Blobs {
     /// Ends the thread; what is under way breaks off.
     pub(super) fn stop(&self) {
         self.0.stop.notify_one();
-        let thread = self.0.thread.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let thread = self
+            .0
+            .thread
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .take();
         if let Some(thread) = thread {
             let _ = thread.join();
         }
@@ -182,7 +191,10 @@ impl Blobs {
         S: tokio::io::AsyncRead + tokio::io::AsyncWrite + Unpin + Send + 'static,
     {
         let blobs = self.clone();
-        let serving = self.0.runtime.spawn(async move { blobs.serve(peer, stream).await });
+        let serving = self
+            .0
+            .runtime
+            .spawn(async move { blobs.serve(peer, stream).await });
         let _ = serving.await;
     }
 
@@ -207,11 +219,17 @@ impl Blobs {
     }
 
     fn fetches(&self) -> MutexGuard<'_, HashMap<Reference, Fetch>> {
-        self.0.fetches.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0
+            .fetches
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
     }
 
     fn uploads(&self) -> MutexGuard<'_, HashMap<u128, Coming>> {
-        self.0.uploads.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0
+            .uploads
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -226,6 +244,8 @@ fn start_thread(stop: Arc<Notify>) -> io::Result<(Handle, JoinHandle<()>)> {
         // Whoever writes a content breaks off with its client.
         runtime.shutdown_background();
     };
-    let thread = std::thread::Builder::new().name("blobs".to_owned()).spawn(run)?;
+    let thread = std::thread::Builder::new()
+        .name("blobs".to_owned())
+        .spawn(run)?;
     Ok((handle, thread))
 }

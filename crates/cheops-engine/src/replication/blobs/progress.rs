@@ -34,7 +34,8 @@ impl Counters {
         let (Reply::Bytes(bytes) | Reply::Packed(bytes)) = reply else {
             return;
         };
-        self.received.fetch_add(bytes.len() as u64, Ordering::Relaxed);
+        self.received
+            .fetch_add(bytes.len() as u64, Ordering::Relaxed);
     }
 
     pub(super) fn wrong(&self) {
@@ -94,7 +95,9 @@ impl Blobs {
     pub(super) fn note_sent(&self, of: Reference, to: &SiteName, index: u64) {
         let bytes = ((index + 1) * CHUNK_BYTES as u64).min(of.bytes);
         let mut sent = self.0.sent.lock().unwrap_or_else(PoisonError::into_inner);
-        let known = sent.iter_mut().find(|(what, site, _)| *what == of && site == to);
+        let known = sent
+            .iter_mut()
+            .find(|(what, site, _)| *what == of && site == to);
         if let Some((_, _, known)) = known {
             *known = bytes;
             return;
@@ -122,12 +125,42 @@ impl Blobs {
         let counters = &self.0.counters;
         let load = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
         let rows = [
-            ("blob_bytes", "gauge", "What contents take on this disk.", self.0.store.bytes()),
-            ("blobs_missing", "gauge", "Contents that are needed here and are not here.", load(&counters.missing)),
-            ("blob_sent_bytes_total", "counter", "Of contents, to other sites.", load(&counters.sent)),
-            ("blob_received_bytes_total", "counter", "Of contents, from other sites.", load(&counters.received)),
-            ("blob_wrong_chunks_total", "counter", "Answers of other sites that were not that content.", load(&counters.wrong)),
-            ("blobs_collected_total", "counter", "Contents removed because nobody needs them.", load(&counters.collected)),
+            (
+                "blob_bytes",
+                "gauge",
+                "What contents take on this disk.",
+                self.0.store.bytes(),
+            ),
+            (
+                "blobs_missing",
+                "gauge",
+                "Contents that are needed here and are not here.",
+                load(&counters.missing),
+            ),
+            (
+                "blob_sent_bytes_total",
+                "counter",
+                "Of contents, to other sites.",
+                load(&counters.sent),
+            ),
+            (
+                "blob_received_bytes_total",
+                "counter",
+                "Of contents, from other sites.",
+                load(&counters.received),
+            ),
+            (
+                "blob_wrong_chunks_total",
+                "counter",
+                "Answers of other sites that were not that content.",
+                load(&counters.wrong),
+            ),
+            (
+                "blobs_collected_total",
+                "counter",
+                "Contents removed because nobody needs them.",
+                load(&counters.collected),
+            ),
         ];
         for (name, kind, help, value) in rows {
             let _ = writeln!(

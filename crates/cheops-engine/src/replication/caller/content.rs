@@ -60,11 +60,7 @@ impl Desk<'_> {
             return Err(self.wait_for(of));
         };
         let (body, moved) = ContentBody::whole(reader);
-        let sent = self
-            .service
-            .way
-            .carry(request.map(|_| body), &moved)
-            .await;
+        let sent = self.service.way.carry(request.map(|_| body), &moved).await;
         if moved.is_damaged() {
             // The service has not got it whole.
             let damaged = cheops_blob::BlobError::Damaged(of);
@@ -85,7 +81,10 @@ impl Desk<'_> {
     /// Not before its content is here.
     fn wait_for(&self, of: Reference) -> Outcome {
         let sites = self.sites.iter().cloned();
-        self.inner.around.blobs.want(of, sites, Some(self.replicant));
+        self.inner
+            .around
+            .blobs
+            .want(of, sites, Some(self.replicant));
         Outcome::Waits(Wait::Blob)
     }
 

@@ -121,7 +121,8 @@ fn page(item: &OperationItem) -> String {
             step.state.clone(),
             number(step.status.map(u32::from)),
             number(step.attempts),
-            step.received.map_or_else(|| "-".to_owned(), |got| share(got, of)),
+            step.received
+                .map_or_else(|| "-".to_owned(), |got| share(got, of)),
             clip(or_dash(step.error.as_deref()), 48),
         ]);
     }
@@ -159,6 +160,9 @@ mod tests {
         assert_eq!(share(7, Some(7)), "all");
         assert_eq!(share(5 << 20, Some(20 << 20)), "25%");
         assert_eq!(share(3 << 19, None), "1.5 MiB");
-        assert_eq!((size(9), size(10 << 30)), ("9 bytes".to_owned(), "10.0 GiB".to_owned()));
+        assert_eq!(
+            (size(9), size(10 << 30)),
+            ("9 bytes".to_owned(), "10.0 GiB".to_owned())
+        );
     }
 }
