@@ -65,7 +65,7 @@ use connect::Connector;
 use known::Known;
 use link::Shared;
 use members::Members;
-use message::{ALPN_CONTROL, ALPN_LOG, ALPN_REQUESTS};
+use message::{ALPN_BLOB, ALPN_CONTROL, ALPN_LOG, ALPN_REQUESTS};
 use owner::{Estate, Event, Outlets, Owner};
 use roster::{Change, Roster};
 use saved::Saved;
@@ -226,8 +226,7 @@ impl Mesh {
         Ok(Mesh {
             acceptor: MeshAcceptor::new(identity.clone(), events.clone()),
             dialer: Dialer::new(
-                connector(ALPN_REQUESTS),
-                connector(ALPN_LOG),
+                [ALPN_REQUESTS, ALPN_LOG, ALPN_BLOB].map(connector),
                 view.clone(),
                 events.clone(),
             ),

@@ -9,7 +9,8 @@ use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};
 
 use cheops_core::membership::{
-    Coordinate, Evidence, LinkState, Nearest, Place, Reach, Standing, StandingWord, State, Tree, mark,
+    Coordinate, Evidence, LinkState, Nearest, Place, Reach, Standing, StandingWord, State, Tree,
+    mark,
 };
 use cheops_model::{Mark, SiteName};
 use tracing::warn;

@@ -1,6 +1,7 @@
 //! Operations run on the local service: meta-ids become this site's ids on the way there, and the
 //! other way round on the way back.
 
+mod content;
 mod create;
 mod look;
 mod run;
@@ -20,12 +21,13 @@ use hyper::{HeaderMap, Request};
 use tokio::runtime::Handle;
 use tokio::sync::watch;
 
+use super::blobs::Blobs;
 use super::http::{Heard, Silence, Way};
 use super::index::Index;
 use super::shard::{Inbox, Input};
 use super::wire::{self, Asked, Replied};
-use crate::picture::Picture;
 use super::{ReplicatedService, Shown};
+use crate::picture::Picture;
 
 /// The request cannot be made of what is known.
 const UNPROCESSABLE: u16 = 422;
@@ -43,6 +45,8 @@ pub(super) struct Job {
     pub(super) origin: Option<SiteName>,
     /// Everything clients wrote.
     pub(super) desired: Fields,
+    /// Who may have a content of it.
+    pub(super) sites: Vec<SiteName>,
 }
 
 /// Calls the services of this site. Cheap to clone.
@@ -50,14 +54,28 @@ pub(super) struct Job {
 pub(super) struct Caller(Arc<Inner>);
 
 struct Inner {
-    here: SiteName,
     /// As configured now: a reload brings others.
     services: RwLock<HashMap<String, Arc<Service>>>,
-    index: Arc<Index>,
-    key: MeshKey,
-    runtime: Handle,
-    pictures: watch::Receiver<Arc<Picture>>,
-    shown: Shown,
+    of: CallerParts,
+}
+
+/// What a caller knows besides the services.
+pub(super) struct CallerParts {
+    pub(super) here: SiteName,
+    pub(super) index: Arc<Index>,
+    pub(super) key: MeshKey,
+    pub(super) runtime: Handle,
+    pub(super) pictures: watch::Receiver<Arc<Picture>>,
+    pub(super) blobs: Blobs,
+    pub(super) shown: Shown,
+}
+
+impl std::ops::Deref for Inner {
+    type Target = CallerParts;
+
+    fn deref(&self) -> &CallerParts {
+        &self.of
+    }
 }
 
 struct Service {
@@ -67,23 +85,10 @@ struct Service {
 }
 
 impl Caller {
-    pub(super) fn new(
-        here: SiteName,
-        services: Vec<ReplicatedService>,
-        index: Arc<Index>,
-        key: MeshKey,
-        runtime: Handle,
-        pictures: watch::Receiver<Arc<Picture>>,
-        shown: Shown,
-    ) -> Caller {
+    pub(super) fn new(of: CallerParts, services: Vec<ReplicatedService>) -> Caller {
         Caller(Arc::new(Inner {
-            here,
             services: RwLock::new(by_name(services)),
-            index,
-            key,
-            runtime,
-            pictures,
-            shown,
+            of,
         }))
     }
 
@@ -118,7 +123,11 @@ impl Caller {
     /// Makes the call in its own time; its outcome comes to `door`.
     pub(super) fn call(&self, job: Job, door: Inbox, (life, call): (u64, CallId)) {
         let caller = self.clone();
-        self.0.runtime.spawn(async move {
+        let runtime = match content::is_in(&job.call) {
+            true => self.0.blobs.runtime(),
+            false => &self.0.runtime,
+        };
+        runtime.spawn(async move {
             let what = (job.replicant, word(&job.call));
             let outcome = Box::new(caller.run(job).await);
             tracing::debug!(replicant = ?what.0, call = what.1, outcome = told(&outcome), "called a service");
@@ -139,6 +148,11 @@ impl Caller {
             // Not configured here now: tried again, since it may be after the next start.
             return Outcome::NotSent;
         };
+        let mut sites = job.sites;
+        if let Call::Run { op, .. } | Call::Create { op, .. } = &job.call {
+            // Where it entered has its content, whether or not it lives there.
+            sites.push(op.origin.clone());
+        }
         let desk = Desk {
             inner: &self.0,
             service: &service,
@@ -146,6 +160,7 @@ impl Caller {
             create: job.create,
             latest: job.latest,
             desired: job.desired,
+            sites,
         };
         match job.call {
             Call::Create { op, fields } => desk.create(&op, &fields).await,
@@ -211,6 +226,7 @@ struct Desk<'a> {
     create: Option<Asked>,
     latest: Option<Asked>,
     desired: Fields,
+    sites: Vec<SiteName>,
 }
 
 /// A request in the ids of this site, or why it cannot be made.
@@ -302,11 +318,15 @@ impl Desk<'_> {
         self.api().rewrite_target(path, map).into_owned()
     }
 
-    async fn ask(&self, mut request: Request<Full<Bytes>>, max: usize) -> Result<Heard, Outcome> {
-        // The service may have a value checked while it answers.
-        if let Some(told) = request.headers_mut().remove(wire::HOMES) {
-            (self.inner.shown)(&told, request.headers());
+    /// Before a call: the service may have a value checked while it answers.
+    fn show(&self, headers: &mut HeaderMap) {
+        if let Some(told) = headers.remove(wire::HOMES) {
+            (self.inner.shown)(&told, headers);
         }
+    }
+
+    async fn ask(&self, mut request: Request<Full<Bytes>>, max: usize) -> Result<Heard, Outcome> {
+        self.show(request.headers_mut());
         self.service
             .way
             .ask(request, max)

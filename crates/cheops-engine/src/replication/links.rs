@@ -175,7 +175,7 @@ async fn write<W: AsyncWrite + Unpin>(writer: &mut W, frames: &[u8]) -> io::Resu
     timeout(WRITE_TIME_MAX, writing).await?
 }
 
-async fn given_up(pictures: &mut watch::Receiver<Arc<Picture>>, site: &SiteName) {
+pub(super) async fn given_up(pictures: &mut watch::Receiver<Arc<Picture>>, site: &SiteName) {
     let gone = |picture: &Arc<Picture>| picture.mark(site) != Mark::Connected;
     if pictures.wait_for(gone).await.is_err() {
         // The mesh has ended, and the agent with it.

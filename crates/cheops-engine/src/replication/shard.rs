@@ -41,6 +41,17 @@ pub(super) enum Input {
         submission: Box<Submission>,
         reply: oneshot::Sender<Reply>,
     },
+    /// With a content that is still coming in.
+    Stream {
+        submission: Box<Submission>,
+        reply: oneshot::Sender<Reply>,
+    },
+    /// That content is whole.
+    Complete {
+        op: Box<cheops_core::Operation>,
+        wait_ms: u64,
+        reply: oneshot::Sender<Reply>,
+    },
     Cancel {
         op: cheops_core::OperationId,
         reply: oneshot::Sender<Reply>,
@@ -208,6 +219,20 @@ impl Shard {
                 let submission = *submission;
                 site.step(now, Event::Submit { client, submission }, out);
             }
+            Input::Stream { submission, reply } => {
+                let client = self.enter(reply, fresh);
+                let submission = *submission;
+                site.step(now, Event::Stream { client, submission }, out);
+            }
+            Input::Complete { op, wait_ms, reply } => {
+                let client = self.enter(reply, fresh);
+                let complete = Event::Complete {
+                    client,
+                    op: *op,
+                    wait_ms,
+                };
+                site.step(now, complete, out);
+            }
             Input::Cancel { op, reply } => {
                 let client = self.enter(reply, fresh);
                 site.step(now, Event::Cancel { client, op }, out);
@@ -290,8 +315,8 @@ impl Shard {
                 call,
             } => {
                 let view = site.replicant(replicant);
-                let (made, desired) = match view {
-                    Some(view) => (view.create, view.desired),
+                let (made, desired, sites) = match view {
+                    Some(view) => (view.create, view.desired, view.rows.into_keys().collect()),
                     None => Default::default(),
                 };
                 let asked = |op: &cheops_core::Operation| wire::decode::<Asked>(&op.rest);
@@ -305,6 +330,7 @@ impl Shard {
                         latest: site.latest(replicant).and_then(asked),
                         origin,
                         desired,
+                        sites,
                     },
                     self.door.clone(),
                     (self.life, id),
@@ -377,7 +403,10 @@ impl Shard {
             };
             waiting.fetch_sub(1, Ordering::Relaxed);
             match input {
-                Input::Submit { reply, .. } | Input::Cancel { reply, .. } => {
+                Input::Submit { reply, .. }
+                | Input::Stream { reply, .. }
+                | Input::Complete { reply, .. }
+                | Input::Cancel { reply, .. } => {
                     let _ = reply.send(Err(NotTaken::NoRoom));
                 }
                 Input::Event(event) => self.remember(&event),
@@ -442,7 +471,10 @@ fn held_back(site: &Site) -> Vec<ReplicantId> {
         let note = glance.rows().get(site.name()).and_then(|row| row.note);
         note.is_some_and(|(_, status)| status == Wait::Held.status())
     };
-    site.glances().filter(waits).map(|glance| glance.id()).collect()
+    site.glances()
+        .filter(waits)
+        .map(|glance| glance.id())
+        .collect()
 }
 
 /// The replicant whose record a change is.

@@ -6,6 +6,7 @@
 
 mod answer;
 mod body;
+mod content;
 mod ids;
 mod list;
 mod read;

@@ -103,6 +103,8 @@ async fn serve(config: Config, identity: Identity, args: &AgentArgs) -> anyhow::
         dialer: mesh.dialer(),
         pictures: picture.clone(),
         tuning: Tuning::default(),
+        blobs: config.blobs.clone(),
+        events: events.clone(),
         shown: Arc::new(move |told, headers| shown_to.learn_logged(told, headers)),
     })
     .context("key `data`")?;

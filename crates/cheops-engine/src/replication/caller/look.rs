@@ -28,6 +28,7 @@ impl Caller {
             create: None,
             latest: None,
             desired: Fields::new(),
+            sites: Vec::new(),
         };
         let item = desk.item(create, known.local.as_deref()?);
         let heard = desk.get(&item, create, PROBE_BYTES_MAX).await.ok()?;

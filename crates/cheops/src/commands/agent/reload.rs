@@ -55,6 +55,7 @@ impl Running {
         let replicated = proxy_config.services.iter().map(replicated).collect();
         self.proxy.reload(proxy_config).await?;
         self.replication.set_services(replicated);
+        self.replication.set_blobs(next.blobs.clone());
         self.backends = backends;
         self.watched.send_replace(self.backends.watched());
         self.local.send_replace(local(&next));
