@@ -54,22 +54,28 @@ pub(super) struct Job {
 pub(super) struct Caller(Arc<Inner>);
 
 struct Inner {
-    around: Surroundings,
     /// As configured now: a reload brings others.
     services: RwLock<HashMap<String, Arc<Service>>>,
+    of: CallerParts,
 }
 
-/// What calls are made with.
-pub(super) struct Surroundings {
+/// What a caller knows besides the services.
+pub(super) struct CallerParts {
     pub(super) here: SiteName,
     pub(super) index: Arc<Index>,
     pub(super) key: MeshKey,
-    /// Where calls are made, those with a content aside.
     pub(super) runtime: Handle,
-    pub(super) blobs: Blobs,
     pub(super) pictures: watch::Receiver<Arc<Picture>>,
-    /// Told of every call before it is made.
+    pub(super) blobs: Blobs,
     pub(super) shown: Shown,
+}
+
+impl std::ops::Deref for Inner {
+    type Target = CallerParts;
+
+    fn deref(&self) -> &CallerParts {
+        &self.of
+    }
 }
 
 struct Service {
@@ -79,22 +85,22 @@ struct Service {
 }
 
 impl Caller {
-    pub(super) fn new(surroundings: Surroundings, services: Vec<ReplicatedService>) -> Caller {
+    pub(super) fn new(of: CallerParts, services: Vec<ReplicatedService>) -> Caller {
         Caller(Arc::new(Inner {
-            around: surroundings,
             services: RwLock::new(by_name(services)),
+            of,
         }))
     }
 
     /// Whether a call waits until this site takes changes from elsewhere again. To look is no
     /// change; to settle brings along what others have done.
     fn is_held(&self, job: &Job) -> bool {
-        let held = self.0.around.pictures.borrow().view.held;
+        let held = self.0.pictures.borrow().view.held;
         held && match &job.call {
             Call::Probe { .. } => false,
             Call::Settle { .. } => true,
-            Call::Create { op, .. } | Call::Run { op, .. } => op.origin != self.0.around.here,
-            Call::Delete { .. } => job.origin.as_ref() != Some(&self.0.around.here),
+            Call::Create { op, .. } | Call::Run { op, .. } => op.origin != self.0.here,
+            Call::Delete { .. } => job.origin.as_ref() != Some(&self.0.here),
         }
     }
 
@@ -118,8 +124,8 @@ impl Caller {
     pub(super) fn call(&self, job: Job, door: Inbox, (life, call): (u64, CallId)) {
         let caller = self.clone();
         let runtime = match content::is_in(&job.call) {
-            true => self.0.around.blobs.runtime(),
-            false => &self.0.around.runtime,
+            true => self.0.blobs.runtime(),
+            false => &self.0.runtime,
         };
         runtime.spawn(async move {
             let what = (job.replicant, word(&job.call));
@@ -245,7 +251,7 @@ impl Desk<'_> {
 
     /// What this site calls what clients call `id`; its own resource as `own`.
     fn to_local<'m>(&self, id: &Id<'_>, own: Option<&'m str>) -> Option<Cow<'m, str>> {
-        let known = self.inner.around.index.find(&self.service.name, &id.text)?;
+        let known = self.inner.index.find(&self.service.name, &id.text)?;
         if *known.meta != *id.text || !id.fits(&known.kind) {
             return None;
         }
@@ -270,7 +276,7 @@ impl Desk<'_> {
         {
             return Some(Cow::Borrowed(meta));
         }
-        let known = self.inner.around.index.find(&self.service.name, &id.text)?;
+        let known = self.inner.index.find(&self.service.name, &id.text)?;
         let fits = known.local.as_deref() == Some(&*id.text) && id.fits(&known.kind);
         fits.then(|| Cow::Owned(known.meta.to_string()))
     }
@@ -281,7 +287,7 @@ impl Desk<'_> {
         let map = |id: &Id<'_>| {
             let named = own.filter(|own| **own == *id.text).map(Cow::Borrowed);
             let local = named.or_else(|| self.to_local(id, own));
-            if local.is_none() && self.inner.around.key.recognises(&id.text) {
+            if local.is_none() && self.inner.key.recognises(&id.text) {
                 missing.set(true);
             }
             local
@@ -315,7 +321,7 @@ impl Desk<'_> {
     /// Before a call: the service may have a value checked while it answers.
     fn show(&self, headers: &mut HeaderMap) {
         if let Some(told) = headers.remove(wire::HOMES) {
-            (self.inner.around.shown)(&told, headers);
+            (self.inner.shown)(&told, headers);
         }
     }
 
@@ -398,17 +404,17 @@ impl Desk<'_> {
         wire::encode(&Replied {
             headers,
             body: body.into_owned(),
-            site: self.inner.around.here.to_string(),
+            site: self.inner.here.to_string(),
         })
     }
 
     /// What clients call what this service calls `local`.
     fn meta_of(&self, local: &str) -> String {
-        match self.inner.around.index.get(self.replicant) {
+        match self.inner.index.get(self.replicant) {
             Some(known) => known.meta.to_string(),
             None => {
                 let shape = cheops_core::Shape::of(local);
-                self.inner.around.key.meta_id(self.replicant, shape)
+                self.inner.key.meta_id(self.replicant, shape)
             }
         }
     }

@@ -49,7 +49,7 @@ use crate::mesh::{Accepted, Dialer};
 use crate::picture::Picture;
 use crate::registry::Endpoints;
 use blobs::{Blobs, BlobsConfig};
-use caller::{Caller, Surroundings};
+use caller::{Caller, CallerParts};
 use disk::{Disk, DiskFault, Past};
 use limits::SHARDS;
 use links::Outlets;
@@ -160,16 +160,16 @@ impl Replication {
             why: fault.to_string(),
         })?;
         let outlets = Outlets::new(config.dialer, config.pictures.clone(), runtime.clone());
-        let surroundings = Surroundings {
+        let parts = CallerParts {
             here: config.here.clone(),
             index: index.clone(),
             key: key.clone(),
             runtime: runtime.clone(),
-            blobs: blobs.clone(),
             pictures: config.pictures.clone(),
+            blobs: blobs.clone(),
             shown: config.shown,
         };
-        let caller = Caller::new(surroundings, config.services);
+        let caller = Caller::new(parts, config.services);
         let disk = Arc::new(disk);
         let started = Instant::now();
         let (mut inboxes, mut threads) = (Vec::new(), Vec::new());

@@ -201,12 +201,12 @@ fn told_step(step: &Step, clock: Clock, arrived: Arrived) -> SiteStep {
         .map_or_else(String::new, |status| format!(" ({status})"));
     let error = match step.progress {
         Progress::Refused => Some(format!("the service there will not{said}")),
+        Progress::Waiting if step.status == Some(Wait::Held.status()) => {
+            Some("the site is held: it takes no changes from elsewhere".to_owned())
+        }
         Progress::Waiting if step.status == Some(Wait::Blob.status()) => {
             let why = arrived.trouble.unwrap_or("its content is not there yet");
             Some(why.to_owned())
-        }
-        Progress::Waiting if step.status == Some(Wait::Held.status()) => {
-            Some("the site is held: it takes no changes from elsewhere".to_owned())
         }
         Progress::Waiting => Some(format!("the service there cannot now{said}")),
         Progress::InDoubt => Some("it may have been done; nobody can tell".to_owned()),

@@ -216,11 +216,11 @@ fn replica(row: &Row) -> Replica {
     let waiting = row.note.map(|(position, status)| match row.state {
         ReplicaState::InDoubt => format!("position {position} may have been done"),
         ReplicaState::Diverged => format!("position {position} was refused with {status}"),
-        _ if status == Wait::Blob.status() => {
-            format!("position {position} waits for its content")
-        }
         _ if status == Wait::Held.status() => {
             format!("position {position} waits: the site takes no changes from elsewhere")
+        }
+        _ if status == Wait::Blob.status() => {
+            format!("position {position} waits for its content")
         }
         _ => format!("position {position} was answered {status}, and is tried again"),
     });

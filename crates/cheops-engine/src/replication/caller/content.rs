@@ -56,7 +56,7 @@ impl Desk<'_> {
         request: Request<Full<Bytes>>,
         of: Reference,
     ) -> Result<Heard, Outcome> {
-        let Some(reader) = self.inner.around.blobs.reader(of) else {
+        let Some(reader) = self.inner.blobs.reader(of) else {
             return Err(self.wait_for(of));
         };
         let (body, moved) = ContentBody::whole(reader);
@@ -64,7 +64,7 @@ impl Desk<'_> {
         if moved.is_damaged() {
             // The service has not got it whole.
             let damaged = cheops_blob::BlobError::Damaged(of);
-            self.inner.around.blobs.note_fault(of, &damaged);
+            self.inner.blobs.note_fault(of, &damaged);
             return Err(self.wait_for(of));
         }
         sent.map_err(unheard)
@@ -74,7 +74,7 @@ impl Desk<'_> {
     /// not begun before all of them can be made.
     pub(super) fn lacks(&self, fields: &Fields) -> Option<Outcome> {
         let named = fields.values().filter_map(|value| value.parse().ok());
-        let lacking = named.filter(|of| self.inner.around.blobs.reader(*of).is_none());
+        let lacking = named.filter(|of| self.inner.blobs.reader(*of).is_none());
         lacking.map(|of| self.wait_for(of)).last()
     }
 
@@ -96,7 +96,7 @@ impl Desk<'_> {
         id: u128,
         call: CallKind,
     ) -> Result<Heard, Outcome> {
-        let Some(taken) = self.inner.around.blobs.take_coming(id) else {
+        let Some(taken) = self.inner.blobs.take_coming(id) else {
             return Err(refused(Refusal::Verdict, BAD_REQUEST));
         };
         let (pieces, length, ending) = taken.parts();

@@ -103,7 +103,7 @@ impl Desk<'_> {
                 return Outcome::Found(Found::Several);
             }
             let body = self.in_meta_ids(&heard, &asked);
-            let index = &self.inner.around.index;
+            let index = &self.inner.index;
             let mapped = |id: &str| index.find(&self.service.name, id).is_some();
             let headers = pairs(&heard.headers);
             let answer = Answer {

@@ -108,7 +108,7 @@ impl Desk<'_> {
         only_if: Option<&Fields>,
         knows: &[ReplicantId],
     ) -> Outcome {
-        let below = self.inner.around.index.below(self.replicant);
+        let below = self.inner.index.below(self.replicant);
         if below.iter().any(|child| !knows.contains(child)) {
             return refused(Refusal::Children, CONFLICT);
         }
