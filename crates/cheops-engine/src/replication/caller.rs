@@ -1,6 +1,7 @@
 //! Operations run on the local service: meta-ids become this site's ids on the way there, and the
 //! other way round on the way back.
 
+mod bring;
 mod create;
 mod look;
 mod run;
@@ -18,12 +19,15 @@ use http_body_util::Full;
 use hyper::header::{self, HeaderName, HeaderValue};
 use hyper::{HeaderMap, Request};
 use tokio::runtime::Handle;
+use tokio::sync::Semaphore;
 
 use super::ReplicatedService;
 use super::http::{Heard, Silence, Way};
 use super::index::Index;
+use super::limits::BRINGS_MAX;
 use super::shard::{Inbox, Input};
 use super::wire::{self, Asked, Replied};
+use crate::mesh::Dialer;
 
 /// The request cannot be made of what is known.
 const UNPROCESSABLE: u16 = 422;
@@ -52,6 +56,9 @@ struct Inner {
     index: Arc<Index>,
     key: MeshKey,
     runtime: Handle,
+    dialer: Dialer,
+    /// Contents on their way from other sites, each whole in memory.
+    brings: Semaphore,
 }
 
 struct Service {
@@ -67,6 +74,7 @@ impl Caller {
         index: Arc<Index>,
         key: MeshKey,
         runtime: Handle,
+        dialer: Dialer,
     ) -> Caller {
         Caller(Arc::new(Inner {
             here,
@@ -74,6 +82,8 @@ impl Caller {
             index,
             key,
             runtime,
+            dialer,
+            brings: Semaphore::new(BRINGS_MAX),
         }))
     }
 

@@ -33,7 +33,7 @@ use cheops_store::{Opening, StoreError};
 use tokio::runtime::Handle;
 use tokio::sync::{oneshot, watch};
 
-pub use index::{Index, Known};
+pub use index::{Index, Known, Population};
 pub use limits::BODY_BYTES_MAX;
 pub use shard::NotTaken;
 pub use wire::{Asked, Replied, decode, encode};
@@ -128,13 +128,18 @@ impl Replication {
         let runtime = Handle::current();
         let key = MeshKey::new(config.secret.key_for(IDS));
         let index = Arc::new(Index::new(key.clone()));
-        let outlets = Outlets::new(config.dialer, config.pictures.clone(), runtime.clone());
+        let outlets = Outlets::new(
+            config.dialer.clone(),
+            config.pictures.clone(),
+            runtime.clone(),
+        );
         let caller = Caller::new(
             config.here.clone(),
             config.services,
             index.clone(),
             key.clone(),
             runtime.clone(),
+            config.dialer,
         );
         let disk = Arc::new(disk);
         let started = Instant::now();

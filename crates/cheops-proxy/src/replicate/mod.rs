@@ -15,7 +15,7 @@ mod write;
 use std::sync::Arc;
 
 use cheops_core::ReplicantId;
-use cheops_engine::replication::{Known, Replication};
+use cheops_engine::replication::{Known, Population, Replication};
 use cheops_model::{Guarantee, ServiceName, SiteName};
 use cheops_rest::{Absent, Api, Item, Meaning};
 use http::Response;
@@ -37,6 +37,8 @@ pub(crate) struct Replicas {
     pub(crate) api: Arc<Api>,
     pub(crate) service: ServiceName,
     pub(crate) here: SiteName,
+    /// Of this service: ids of another one's replicants are not looked for.
+    pub(crate) population: Population,
 }
 
 /// Where the resources of a scope live, and what is promised of them.
@@ -221,7 +223,7 @@ impl Replicas {
     fn concern(&self, call: &Call) -> Concern {
         let index = self.engine.index();
         let meaning = self.classify(call.head.method.as_str(), target(call));
-        let mention = || match index.is_empty() {
+        let mention = || match self.population.is_empty() {
             true => Concern::None,
             false => Concern::Mention,
         };

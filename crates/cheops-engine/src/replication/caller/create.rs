@@ -21,6 +21,7 @@ impl Desk<'_> {
     }
 
     async fn create_as_asked(&self, op: &Operation, asked: &Asked) -> Outcome {
+        self.bring(asked).await;
         let Local { target, body } = match self.localise(asked, None) {
             Ok(local) => local,
             Err(outcome) => return outcome,
@@ -152,6 +153,7 @@ impl Desk<'_> {
             body,
             ..asked.clone()
         };
+        self.bring(&written).await;
         let local = self.localise(&written, None)?;
         let request = request(
             &call.method,
