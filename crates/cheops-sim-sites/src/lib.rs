@@ -7,7 +7,6 @@
 
 pub mod matrix;
 pub mod places;
-pub mod plot;
 pub mod report;
 pub mod scenarios;
 pub mod site;
