@@ -6,6 +6,7 @@ use clap::{Parser, Subcommand};
 
 mod bench;
 mod openstack;
+mod real;
 mod soak;
 mod tidy;
 
@@ -27,6 +28,8 @@ enum Chore {
     BenchOrigin,
     /// Mixed traffic for half an hour, with reloads, drains and cuts: no error, no growth
     Soak(soak::SoakArgs),
+    /// PocketBase and docker-registry, unmodified, each behind its agent: the workflow step by step
+    Real(real::RealArgs),
     /// Check layers, purity and the habits that no compiler checks
     Tidy,
     /// Real OpenStack sites, each behind its agent: up, test, status, down
@@ -43,6 +46,7 @@ fn main() -> anyhow::Result<ExitCode> {
         Chore::BenchOrigin => bench::serve_origin().map(|()| ExitCode::SUCCESS),
         Chore::Figures(args) => bench::run_figures(&args).map(|()| ExitCode::SUCCESS),
         Chore::Soak(args) => soak::run(&args).map(|()| ExitCode::SUCCESS),
+        Chore::Real(args) => real::run(&args),
         Chore::Tidy => tidy::run(),
         Chore::Openstack { words } => openstack::run(&words),
     }
