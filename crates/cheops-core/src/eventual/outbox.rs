@@ -192,10 +192,9 @@ impl Site {
                 Mode::Wait(_) => self.shared.wait(op, waiter),
             };
         }
-        let id = self
-            .shared
-            .key
-            .queue_of(&self.shared.me, &target, self.shared.boot.incarnation);
+        let (me, service) = (&self.shared.me, &submission.service);
+        let incarnation = self.shared.boot.incarnation;
+        let id = self.shared.key.queue_of(me, &target, service, incarnation);
         submission.op.replicant = id;
         let shared = &mut self.shared;
         let queue = self

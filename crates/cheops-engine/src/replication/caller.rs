@@ -21,13 +21,13 @@ use hyper::{HeaderMap, Request};
 use tokio::runtime::Handle;
 use tokio::sync::Semaphore;
 
-use super::ReplicatedService;
 use super::http::{Heard, Silence, Way};
 use super::index::Index;
 use super::limits::BRINGS_MAX;
 use super::shard::{Inbox, Input};
 use super::wire::{self, Asked, Replied};
 use crate::mesh::Dialer;
+use super::{ReplicatedService, Shown};
 
 /// The request cannot be made of what is known.
 const UNPROCESSABLE: u16 = 422;
@@ -59,6 +59,7 @@ struct Inner {
     dialer: Dialer,
     /// Contents on their way from other sites, each whole in memory.
     brings: Semaphore,
+    shown: Shown,
 }
 
 struct Service {
@@ -75,6 +76,7 @@ impl Caller {
         key: MeshKey,
         runtime: Handle,
         dialer: Dialer,
+        shown: Shown,
     ) -> Caller {
         Caller(Arc::new(Inner {
             here,
@@ -84,6 +86,7 @@ impl Caller {
             runtime,
             dialer,
             brings: Semaphore::new(BRINGS_MAX),
+            shown,
         }))
     }
 
@@ -254,7 +257,8 @@ impl Desk<'_> {
     fn localise(&self, asked: &Asked, own: Option<&str>) -> Result<Local, Outcome> {
         let missing = std::cell::Cell::new(false);
         let map = |id: &Id<'_>| {
-            let local = self.to_local(id, own);
+            let named = own.filter(|own| **own == *id.text).map(Cow::Borrowed);
+            let local = named.or_else(|| self.to_local(id, own));
             if local.is_none() && self.inner.key.recognises(&id.text) {
                 missing.set(true);
             }
@@ -286,7 +290,11 @@ impl Desk<'_> {
         self.api().rewrite_target(path, map).into_owned()
     }
 
-    async fn ask(&self, request: Request<Full<Bytes>>, max: usize) -> Result<Heard, Outcome> {
+    async fn ask(&self, mut request: Request<Full<Bytes>>, max: usize) -> Result<Heard, Outcome> {
+        // The service may have a value checked while it answers.
+        if let Some(told) = request.headers_mut().remove(wire::HOMES) {
+            (self.inner.shown)(&told, request.headers());
+        }
         self.service
             .way
             .ask(request, max)

@@ -7,7 +7,7 @@ mod collection;
 mod ids;
 
 pub use collection::{
-    CallKind, Chosen, Collection, CreateBy, MarkRule, MatchRule, NeedsRule, ReadyRule,
+    CallKind, Chosen, Collection, CreateBy, Given, MarkRule, MatchRule, NeedsRule, ReadyRule,
     RefusalClass, RefusalRule, SubRule, UpdateForm, UpdateRule,
 };
 pub use ids::{IdRules, Reach};

@@ -125,7 +125,13 @@ impl Whole<'_> {
     fn as_ref(&self) -> Draft<'_> {
         let left = self.journey.patience.time_left(Instant::now());
         let scope = self.journey.trail.map(|trail| &trail.scope);
+        let (headers, now) = (&self.call.head.headers, Instant::now());
+        let homes = self.journey.worker.homes();
         Draft {
+            homes: homes
+                .iter()
+                .flat_map(|homes| homes.logged(headers, now))
+                .collect(),
             replicas: &self.journey.service.replicas,
             call: &self.call,
             body: self.body.clone(),

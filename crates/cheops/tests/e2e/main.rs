@@ -20,6 +20,7 @@ mod reload;
 mod replica_cli;
 mod replicas;
 mod resources;
+mod rest;
 mod restarts;
 mod scope_cli;
 mod scope_world;
