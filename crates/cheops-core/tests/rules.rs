@@ -416,7 +416,14 @@ fn complete(bench: &mut Bench, client: u64) {
     let op = update(9, 7, &[("/file", "blake3:ab/7")], SITES).op;
     let client = cheops_core::ClientId(client);
     let wait_ms = 1_000;
-    bench.step("a", Event::Complete { client, op, wait_ms });
+    bench.step(
+        "a",
+        Event::Complete {
+            client,
+            op,
+            wait_ms,
+        },
+    );
 }
 
 fn entries(bench: &Bench, at: &str) -> usize {
@@ -429,7 +436,11 @@ fn a_streamed_request_gets_its_position_when_it_is_whole_and_accepted() {
     let mut bench = made(SITES);
     let call = streaming(&mut bench, 2);
     bench.wait(100_000);
-    assert_eq!(bench.answer_to(2), None, "nobody waits too long for an upload");
+    assert_eq!(
+        bench.answer_to(2),
+        None,
+        "nobody waits too long for an upload"
+    );
     assert_eq!((entries(&bench, "a"), entries(&bench, "b")), (1, 1));
     complete(&mut bench, 3);
     assert_eq!(bench.answer_to(3), Some(&Answer::Accepted));
@@ -467,7 +478,10 @@ fn a_streamed_request_that_was_not_whole_never_was() {
     let call = streaming(&mut bench, 2);
     bench.outcome("a", call, refused(Refusal::Verdict, 403));
     let said = bench.answer_to(2).expect("it is answered");
-    assert!(matches!(said, Answer::Service { status: 403, .. }), "{said:?}");
+    assert!(
+        matches!(said, Answer::Service { status: 403, .. }),
+        "{said:?}"
+    );
     serve(&mut bench);
     assert_eq!((entries(&bench, "a"), entries(&bench, "b")), (1, 1));
 }
@@ -489,7 +503,10 @@ fn nobody_streams_to_a_site_that_does_not_lead_or_cannot_ask() {
     let mut bench = made(SITES);
     let submission = update(9, 7, &[("/file", "-")], SITES);
     let client = cheops_core::ClientId(2);
-    let event = Event::Stream { client, submission: submission.clone() };
+    let event = Event::Stream {
+        client,
+        submission: submission.clone(),
+    };
     bench.step("b", event.clone());
     let elsewhere = Answer::Unavailable(Problem::NotLeader(name("a")));
     assert_eq!(bench.answer_to(2), Some(&elsewhere));
@@ -498,7 +515,10 @@ fn nobody_streams_to_a_site_that_does_not_lead_or_cannot_ask() {
     let (call, _) = bench.call_at("a");
     bench.outcome("a", call, refused(Refusal::NoRoom, 507));
     bench.step("a", event);
-    assert_eq!(bench.answer_to(2), Some(&Answer::Unavailable(Problem::Busy)));
+    assert_eq!(
+        bench.answer_to(2),
+        Some(&Answer::Unavailable(Problem::Busy))
+    );
     assert_eq!(entries(&bench, "a"), 2);
 }
 
@@ -512,7 +532,10 @@ fn what_is_streamed_and_never_made_leaves_nothing() {
     bench.wait(100);
     assert!(bench.sites[&name("a")].replicant(ReplicantId(7)).is_none());
     let kept = bench.found("a");
-    assert!(kept.iter().all(|(table, ..)| *table == cheops_core::Table::Site));
+    assert!(
+        kept.iter()
+            .all(|(table, ..)| *table == cheops_core::Table::Site)
+    );
 }
 
 #[test]

@@ -39,7 +39,11 @@ pub fn traffic_table(sizes: &[u16], seconds: u64) -> (String, String) {
     }
     let _ = write!(table, "\nOf them reports:");
     for sites in sizes {
-        let _ = write!(table, " {:.0} at {sites} sites;", report_bytes(*sites, 0, 11, 120));
+        let _ = write!(
+            table,
+            " {:.0} at {sites} sites;",
+            report_bytes(*sites, 0, 11, 120)
+        );
     }
     table.push('\n');
     let chart = chart("Bytes sent per site and second", "bytes/s", 1500.0, &series);
@@ -156,11 +160,7 @@ pub fn around_table(samples: &[u64]) -> String {
     );
     let both = |found: Found| {
         let percent = |share: f64| (share * 100.0).round();
-        format!(
-            "{} / {}",
-            percent(found.precision),
-            percent(found.recall)
-        )
+        format!("{} / {}", percent(found.precision), percent(found.recall))
     };
     for matrix in [Matrix::azure(), Matrix::multicloud(), Matrix::planetlab()] {
         let mut places = Places::new(&matrix, 1);

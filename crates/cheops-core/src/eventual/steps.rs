@@ -208,7 +208,10 @@ impl Site {
         let (op, sites) = (&kept.submission.op, &kept.submission.sites);
         let replicant = self.replicants.get(&op.replicant);
         let queued = Progress::Queued;
-        let step = Step::told(replicant.map_or(queued, |r| r.unless_stranded(queued)), None);
+        let step = Step::told(
+            replicant.map_or(queued, |r| r.unless_stranded(queued)),
+            None,
+        );
         let steps = sites.iter().map(|site| (site.clone(), step.clone()));
         Some(OperationView {
             op: Some(op.clone()),

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use super::Estimate;
 use super::coordinate::Coordinate;
 use super::key::Key;
 use super::limits::{
@@ -12,7 +13,6 @@ use super::message::{Body, Update};
 use super::moment::Moment;
 use super::near::{Near, trip_in};
 use super::swim::{Effect, Swim};
-use super::Estimate;
 
 /// A ping that says nothing of whether its target is there: it only measures.
 #[derive(Clone, Debug)]
@@ -95,7 +95,10 @@ impl<K: Key> Swim<K> {
         if self.is_out() {
             return;
         }
-        let Some(target) = self.unmeasured(now).or_else(|| self.neighbours.next_to_renew()) else {
+        let Some(target) = self
+            .unmeasured(now)
+            .or_else(|| self.neighbours.next_to_renew())
+        else {
             return;
         };
         let Some(member) = self.members.get_mut(&target).filter(|m| m.takes_part()) else {

@@ -53,7 +53,9 @@ impl Report {
         let began = |now: u64, before: u64| (now == 0) != (before == 0);
         let moved = |(now, before): (u64, u64)| now.abs_diff(before) > 20.max(before / 5);
         self.services != known.services
-            || shares.into_iter().any(|(now, before)| now.abs_diff(before) >= 3)
+            || shares
+                .into_iter()
+                .any(|(now, before)| now.abs_diff(before) >= 3)
             || began(self.errors_tenths, known.errors_tenths)
             || began(self.queued, known.queued)
             || rates.into_iter().any(moved)
@@ -136,13 +138,7 @@ impl<K: Key> Ledger<K> {
     }
 
     /// Takes what a child tells. Only what lies `below` it is taken, and no more than there is room for.
-    pub fn take(
-        &mut self,
-        now: Moment,
-        from: &K,
-        reports: Reports<K>,
-        below: impl Fn(&K) -> bool,
-    ) {
+    pub fn take(&mut self, now: Moment, from: &K, reports: Reports<K>, below: impl Fn(&K) -> bool) {
         let made = |age_ms: u64| Moment(now.0.saturating_sub(age_ms.saturating_mul(1000)));
         let mut named = BTreeSet::new();
         for item in reports.items.into_iter().take(REPORTS_MAX) {
@@ -234,7 +230,8 @@ mod tests {
 
     #[test]
     fn only_what_changed_is_told_and_nothing_looks_younger_than_it_is() {
-        let (mut leaf, mut middle, mut top) = (Ledger::default(), Ledger::default(), Ledger::default());
+        let (mut leaf, mut middle, mut top) =
+            (Ledger::default(), Ledger::default(), Ledger::default());
         let mut bytes_of_items = Vec::new();
         for s in 0..12 {
             let now = seconds(s * 5);
@@ -273,7 +270,11 @@ mod tests {
         ledger.take(seconds(9), &site("child"), reports.clone(), |_| false);
         assert_eq!(ledger.held().count(), 0);
         ledger.take(seconds(9), &site("child"), reports, |_| true);
-        assert_eq!(age_ms(&ledger, "other", seconds(9)), 9000, "an age has an end");
+        assert_eq!(
+            age_ms(&ledger, "other", seconds(9)),
+            9000,
+            "an age has an end"
+        );
     }
 
     #[test]

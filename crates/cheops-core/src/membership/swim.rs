@@ -12,12 +12,11 @@ use super::gossip::Gossip;
 use super::key::Key;
 use super::limits::{
     ANSWER_MS, ASKED, AWAY_PROBE_EVERY_MS, COMPARE_EVERY_MS, DEAF_MS, MEMBERS_MAX, NEAR_EVERY_MS,
-    PROBE_EVERY_MS,
-    SILENCE_MS, STOOD_STILL_MS,
+    PROBE_EVERY_MS, SILENCE_MS, STOOD_STILL_MS,
 };
+use super::measure::Measurement;
 use super::member::{Member, State};
 use super::message::{Body, Datagram, Record, Update};
-use super::measure::Measurement;
 use super::moment::Moment;
 use super::near::{Neighbours, tag_of};
 use super::probe::{Probe, Want};

@@ -6,10 +6,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 use std::ops::Bound;
 use std::sync::Arc;
-use std::time::{Duration, Instant, SystemTime};
+use std::time::{Duration, SystemTime};
 
 use cheops_core::membership::{
-    Coordinate, Evidence, LinkState, Nearest, Place, Reach, Standing, StandingWord, State, Tree, mark,
+    Coordinate, Evidence, LinkState, Nearest, Place, Reach, Standing, StandingWord, State, Tree,
+    mark,
 };
 use cheops_model::{Mark, SiteName};
 use tracing::warn;

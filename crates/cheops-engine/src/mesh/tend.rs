@@ -9,12 +9,12 @@ use cheops_model::{Mark, SiteName};
 use serde_json::json;
 use tracing::{info, warn};
 
+use super::clock::Now;
 use super::decide::{DecideError, Decision};
 use super::members::said;
 use super::message::{DATAGRAM_PATH, REPORT_PATH, encode};
 use super::owner::Owner;
 use super::post::Letter;
-use super::clock::Now;
 use super::roster::{Change, Effects, Grounds, Outlook};
 use super::standing::Moved;
 use super::view::HeldReport;
@@ -371,8 +371,7 @@ impl Owner {
     /// Takes what a child tells, of itself and of what is below it.
     pub(super) fn take_reports(&mut self, from: &SiteName, reports: Reports<SiteName>) {
         let (now, tree) = (self.members.moment(Instant::now()), self.roster.tree());
-        let below =
-            |site: &SiteName| site == from || tree.above(site).any(|above| above == from);
+        let below = |site: &SiteName| site == from || tree.above(site).any(|above| above == from);
         self.reports.take(now, from, reports, below);
         self.refresh = true;
     }

@@ -24,8 +24,8 @@ use super::http::{Heard, Silence, Way};
 use super::index::Index;
 use super::shard::{Inbox, Input};
 use super::wire::{self, Asked, Replied};
-use crate::picture::Picture;
 use super::{ReplicatedService, Shown};
+use crate::picture::Picture;
 
 /// The request cannot be made of what is known.
 const UNPROCESSABLE: u16 = 422;

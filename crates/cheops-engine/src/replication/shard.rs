@@ -442,7 +442,10 @@ fn held_back(site: &Site) -> Vec<ReplicantId> {
         let note = glance.rows().get(site.name()).and_then(|row| row.note);
         note.is_some_and(|(_, status)| status == Wait::Held.status())
     };
-    site.glances().filter(waits).map(|glance| glance.id()).collect()
+    site.glances()
+        .filter(waits)
+        .map(|glance| glance.id())
+        .collect()
 }
 
 /// The replicant whose record a change is.

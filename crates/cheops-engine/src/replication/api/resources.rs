@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
-use cheops_core::{Event, Wait};
 use cheops_core::eventual::{Glance, Repair, ReplicaState, Row};
 use cheops_core::operation::{Form, Handover};
+use cheops_core::{Event, Wait};
 use cheops_model::{Failover, Guarantee, SiteName};
 
 use super::super::Replication;
@@ -187,7 +187,10 @@ fn resource(glance: &Glance<'_>, here: &SiteName) -> Option<Resource> {
     let replica = |(site, row): (&SiteName, &Row)| {
         let mut replica = replica(row);
         if site == here && glance.is_stranded() {
-            replica.waiting = Some("stranded: this site was removed, or no other has a record of it; somebody decides".to_owned());
+            replica.waiting = Some(
+                "stranded: this site was removed, or no other has a record of it; somebody decides"
+                    .to_owned(),
+            );
         }
         (site.clone(), replica)
     };

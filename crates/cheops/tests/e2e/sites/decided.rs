@@ -109,14 +109,21 @@ async fn shown(mesh: &Mesh, at: usize, name: &str) -> Value {
 async fn sites_are_shown_detached_attached_failed_and_moved_by_command() {
     let mesh = Setup::of(3).start().await;
     let told = site(&mesh, 1, &["show", "site2"]).await.unwrap();
-    for line in ["mark        connected", "standing    attached", "path        direct"] {
+    for line in [
+        "mark        connected",
+        "standing    attached",
+        "path        direct",
+    ] {
         assert!(told.contains(line), "{told}");
     }
     assert!(site(&mesh, 1, &["show", "nowhere"]).await.is_err());
 
     site(&mesh, 1, &["detach", "site2"]).await.unwrap();
     let told = shown(&mesh, 1, "site2").await;
-    assert_eq!((&told["mark"], &told["standing"]), (&json!("disconnected"), &json!("detached")));
+    assert_eq!(
+        (&told["mark"], &told["standing"]),
+        (&json!("disconnected"), &json!("detached"))
+    );
     mesh.wait_mark(3, 2, "disconnected").await;
     let refused = get(mesh.site(3).image, "/images", Some("image: site2")).await;
     assert_eq!(refused.problem(), "site-unreachable");
@@ -136,7 +143,9 @@ async fn sites_are_shown_detached_attached_failed_and_moved_by_command() {
 
     let refused = site(&mesh, 1, &["move", "site2", "--parent", "site1"]).await;
     assert!(refused.unwrap_err().contains("own agent"));
-    site(&mesh, 2, &["move", "site2", "--parent", "site1"]).await.unwrap();
+    site(&mesh, 2, &["move", "site2", "--parent", "site1"])
+        .await
+        .unwrap();
     eventually("the tree is known", || async {
         let tree = site(&mesh, 1, &["ls", "--tree"]).await.ok()?;
         tree.contains("\n  site2  ").then_some(())

@@ -53,9 +53,10 @@ async fn a_removed_site_leaves_every_mapping_and_keeps_what_it_had_as_stranded()
         let waiting = told["replicas"]["site2"]["waiting"].as_str();
         waiting.is_some_and(|why| why.starts_with("stranded"))
     };
-    eventually("the removed site is told, and strands what it has", || async {
-        stranded(&resource(&mesh, 2, &meta).await).then_some(())
-    })
+    eventually(
+        "the removed site is told, and strands what it has",
+        || async { stranded(&resource(&mesh, 2, &meta).await).then_some(()) },
+    )
     .await;
     let told = operation(&mesh, 2, &unsent).await;
     assert_eq!(told["sites"]["site1"]["state"], "held", "{told}");
@@ -97,7 +98,10 @@ async fn a_held_site_gets_what_others_changed_when_it_is_released() {
     assert_eq!(description(&mesh, 2, "image").await, Value::Null);
     assert!(held(&mesh, 2, "new").await.is_empty());
     let pending = resource(&mesh, 1, &new).await;
-    assert_eq!(pending["replicas"]["site2"]["state"], "pending", "{pending}");
+    assert_eq!(
+        pending["replicas"]["site2"]["state"], "pending",
+        "{pending}"
+    );
 
     assert_eq!(decide(&mesh, 2, "site2", "release", json!({})).await, 200);
     wait_held(&mesh, 2, "new").await;

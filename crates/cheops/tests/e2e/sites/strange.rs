@@ -116,12 +116,14 @@ async fn of_two_agents_under_one_name_the_first_is_kept_and_it_is_said_once() {
     let rival = Agent::start(&config).await.unwrap();
     eventually("the first agent's peers complain", || async {
         let log = mesh.agent(1).log();
-        log.contains("two live agents claim this site name").then_some(())
+        log.contains("two live agents claim this site name")
+            .then_some(())
     })
     .await;
     eventually("the second one is told", || async {
         let log = rival.log();
-        log.contains("another live agent has this site name").then_some(())
+        log.contains("another live agent has this site name")
+            .then_some(())
     })
     .await;
     let log = mesh.agent(1).log();

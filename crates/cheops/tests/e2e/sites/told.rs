@@ -78,7 +78,10 @@ async fn every_change_of_a_mark_is_told_and_a_reader_that_comes_back_misses_none
     // Whoever comes back hears what it missed, in order and once.
     let mut back = Events::of(&mesh, 1, Some(&first.id)).await;
     let (marks, last) = back.marks("site2", "connected").await;
-    let expected = [pair("connected", "autonomous"), pair("autonomous", "connected")];
+    let expected = [
+        pair("connected", "autonomous"),
+        pair("autonomous", "connected"),
+    ];
     assert_eq!(marks, expected);
     assert!(last.id.parse::<u64>().unwrap() > first.id.parse::<u64>().unwrap());
 }
