@@ -165,6 +165,12 @@ impl Replication {
     ) -> Vec<(SiteName, Result<LocalAnswer, String>)> {
         let collection = create.collection.trim_end_matches('/');
         let path = format!("{collection}/{}", known.meta);
+        // What is kept to the byte is asked for in the form in which it was written.
+        let api = self.0.caller.api(&known.service);
+        let media = create.header("content-type");
+        let media = media.filter(|_| api.is_some_and(|api| api.is_opaque(&create.kind)));
+        let mut headers = create.rights();
+        headers.extend(media.map(|media| ("accept".to_owned(), media.to_vec())));
         let mut asking = tokio::task::JoinSet::new();
         for site in known.sites.iter().filter(|site| *site != here) {
             let question = Question {
@@ -172,7 +178,7 @@ impl Replication {
                 service: known.service.to_string(),
                 method: "GET",
                 path: path.clone(),
-                headers: create.rights(),
+                headers: headers.clone(),
                 body: Vec::new(),
             };
             let (site, asked) = (site.clone(), ask(question));
