@@ -71,6 +71,12 @@ impl Replicant {
                 self.pending.pop_front();
                 continue;
             }
+            if let Some(answer) = shared.folded_answer(self.record.id, id) {
+                // The same, and that log has folded it.
+                self.pending.pop_front();
+                shared.conclude(id, digest, answer, out);
+                continue;
+            }
             if next.op.kind == Kind::Rescope {
                 let next = self.pending.pop_front().expect("it was in front");
                 self.rescope(next.op, shared, out);
