@@ -104,10 +104,17 @@ impl MeshKey {
         OperationId(self.hash_u128(&parts))
     }
 
-    /// The queue of `holder` for `target`.
-    pub fn queue_of(&self, holder: &SiteName, target: &SiteName, incarnation: u64) -> ReplicantId {
+    /// The queue of `holder` for a service of `target`.
+    pub fn queue_of(
+        &self,
+        holder: &SiteName,
+        target: &SiteName,
+        service: &str,
+        incarnation: u64,
+    ) -> ReplicantId {
         let (from, to) = (holder.as_str().as_bytes(), target.as_str().as_bytes());
-        ReplicantId(self.hash_u128(&[b"queue", from, to, &incarnation.to_be_bytes()]))
+        let (service, incarnation) = (service.as_bytes(), incarnation.to_be_bytes());
+        ReplicantId(self.hash_u128(&[b"queue", from, to, service, &incarnation]))
     }
 
     /// What is left of entries that were folded in one reign and are in no log any more.

@@ -218,6 +218,33 @@ fn what_a_deposed_leader_had_accepted_comes_back_unless_it_was_overwritten() {
     assert_eq!(view.desired["y"], "old");
     let parked: Vec<OperationId> = view.parked.iter().map(|op| op.id).collect();
     assert_eq!(parked, [OperationId(8)]);
+
+    // Somebody resolves it: only whoever leads can, and everybody hears of it.
+    let resolve = Event::Resolve {
+        replicant: ReplicantId(7),
+        op: OperationId(8),
+    };
+    let parked = |bench: &Bench, at: &str| {
+        let view = bench.sites[&name(at)].replicant(ReplicantId(7)).unwrap();
+        view.parked.len()
+    };
+    bench.step("a", resolve.clone());
+    bench.wait(2_000);
+    assert_eq!((parked(&bench, "a"), parked(&bench, "b")), (1, 1));
+    bench.step("b", resolve.clone());
+    bench.step("b", resolve);
+    for id in 30..50 {
+        // The log is folded meanwhile.
+        bench.submit("b", id as u64, update(id, 7, &[("z", "more")], SITES));
+        bench.wait(500);
+        while let Some((site, call, _)) = bench.calls.pop() {
+            bench.outcome(site.as_str(), call, applied(None));
+        }
+    }
+    bench.wait(2_000);
+    assert_eq!((parked(&bench, "a"), parked(&bench, "b")), (0, 0));
+    let view = bench.sites[&name("a")].replicant(ReplicantId(7)).unwrap();
+    assert_eq!((view.desired["x"].as_str(), view.base > 8), ("new", true));
 }
 
 #[test]

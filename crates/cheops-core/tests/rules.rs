@@ -4,7 +4,7 @@ mod common;
 
 use cheops_core::eventual::{Progress, Repair, ReplicaState};
 use cheops_core::operation::{Kind, Mode, Naming, Problem, Refusal, Wait};
-use cheops_core::{Answer, Call, Event, Message, OperationId, Outcome, ReplicantId};
+use cheops_core::{Answer, Call, Event, OperationId, Outcome, ReplicantId};
 use cheops_model::SiteName;
 use common::{Bench, applied, create, name, submission, update};
 
@@ -157,7 +157,11 @@ fn what_waits_for_credentials_is_shown_and_goes_on_when_somebody_says_so() {
     let (call, _) = bench.call_at("a");
     bench.outcome("a", call, applied(None));
     bench.settle();
-    for (why, status) in [(Wait::Credentials, 401), (Wait::Dependency, 424)] {
+    for (why, status) in [
+        (Wait::Credentials, 401),
+        (Wait::Dependency, 424),
+        (Wait::Held, 423),
+    ] {
         let (call, _) = bench.call_at("b");
         bench.outcome("b", call, Outcome::Waits(why));
         bench.settle();
@@ -173,6 +177,50 @@ fn what_waits_for_credentials_is_shown_and_goes_on_when_somebody_says_so() {
     bench.outcome("b", call, applied(None));
     bench.settle();
     assert_eq!(progress(&bench, "a", 8, "b"), Progress::Applied);
+}
+
+#[test]
+fn credentials_that_one_site_took_and_another_does_not_are_waited_for() {
+    let mut bench = made(SITES);
+    bench.submit("a", 2, update(8, 7, &[("x", "1")], SITES));
+    let (call, _) = bench.call_at("a");
+    bench.outcome("a", call, applied(None));
+    bench.settle();
+    let (call, _) = bench.call_at("b");
+    bench.outcome("b", call, refused(Refusal::Verdict, 401));
+    bench.settle();
+    assert_eq!(progress(&bench, "a", 8, "b"), Progress::Waiting);
+    assert_eq!(state(&bench, "a", "b"), ReplicaState::Live);
+
+    // At the gate they are simply not good enough.
+    bench.submit("a", 3, update(9, 7, &[("x", "2")], SITES));
+    let (call, _) = bench.call_at("a");
+    bench.outcome("a", call, refused(Refusal::Verdict, 401));
+    assert!(matches!(
+        bench.answer_to(3),
+        Some(Answer::Service { status: 401, .. })
+    ));
+}
+
+#[test]
+fn a_replica_that_is_told_to_settle_is_written_whatever_this_agent_wrote_before() {
+    let mut bench = made(SITES);
+    bench.submit("a", 2, update(8, 7, &[("x", "1")], SITES));
+    serve(&mut bench);
+    let settle = Event::Repair {
+        replicant: ReplicantId(7),
+        how: Repair::Settle,
+    };
+    bench.step("b", settle);
+    let (call, what) = bench.call_at("b");
+    let Call::Settle { fields, unset, .. } = what else {
+        panic!("{what:?}");
+    };
+    assert_eq!((fields["x"].as_str(), unset.len()), ("1", 0));
+    bench.outcome("b", call, applied(None));
+    bench.settle();
+    assert_eq!(state(&bench, "a", "b"), ReplicaState::Live);
+    assert!(bench.calls.is_empty());
 }
 
 #[test]
@@ -302,6 +350,19 @@ fn a_site_that_was_removed_is_out_of_every_mapping_and_deletes_nothing() {
         bench.answer_to(3),
         Some(&Answer::Unavailable(Problem::Recovering))
     );
+    // Told again nothing changes; taken in again, what it had stays where it is.
+    for site in ["a", "b", "c"] {
+        bench.step(site, Event::Remove(name("a")));
+        bench.step(site, Event::Readmit(name("a")));
+    }
+    for _ in 0..4 {
+        bench.wait(1_000);
+    }
+    let view = bench.sites[&name("a")].replicant(ReplicantId(7)).unwrap();
+    assert!(view.stranded);
+    let view = bench.sites[&name("b")].replicant(ReplicantId(7)).unwrap();
+    assert!(view.leads && !view.rows.contains_key(&name("a")));
+    assert!(bench.calls.is_empty());
 }
 
 #[test]
@@ -341,47 +402,178 @@ fn what_is_done_everywhere_is_still_known_for_a_while() {
     assert!(bench.sites[&name("a")].operations().count() >= 20);
 }
 
-#[test]
-fn the_first_message_about_a_replicant_brings_its_create() {
-    let mut bench = Bench::new(&["a", "b"]);
-    bench.submit("a", 1, create(7, &["a", "b"]));
-    let (site, id, _) = bench.calls.pop().unwrap();
-    bench.outcome(site.as_str(), id, applied(Some("11")));
-    let said = bench.posts.iter().map(|(_, _, envelope)| &envelope.message);
-    let brought: Vec<usize> = said
-        .filter_map(|message| match message {
-            Some(Message::Append { entries, .. }) => Some(entries.len()),
-            _ => None,
-        })
-        .collect();
-    assert_eq!(brought, [1]);
+/// A request whose content is coming in, at the gate of `a`.
+fn streaming(bench: &mut Bench, client: u64) -> cheops_core::CallId {
+    let mut streamed = update(9, 7, &[("/file", "-")], SITES);
+    streamed.op.repeat = cheops_core::operation::Repeat::Safe;
+    let client = cheops_core::ClientId(client);
+    let submission = streamed;
+    bench.step("a", Event::Stream { client, submission });
+    bench.call_at("a").0
+}
+
+fn complete(bench: &mut Bench, client: u64) {
+    let op = update(9, 7, &[("/file", "blake3:ab/7")], SITES).op;
+    let client = cheops_core::ClientId(client);
+    let wait_ms = 1_000;
+    bench.step(
+        "a",
+        Event::Complete {
+            client,
+            op,
+            wait_ms,
+        },
+    );
+}
+
+fn entries(bench: &Bench, at: &str) -> usize {
+    let view = bench.sites[&name(at)].replicant(ReplicantId(7));
+    view.expect("it is there").log.len()
 }
 
 #[test]
-fn a_site_away_for_too_long_or_for_too_much_needs_settle() {
-    let week_ms = cheops_core::limits::RETAIN_MS;
-    let heavy = "x".repeat(common::RETAIN_BYTES);
-    for (value, away_ms) in [("1", week_ms), (heavy.as_str(), 1_000)] {
-        let mut bench = made(&["a", "b", "c"]);
-        bench.sites.remove(&name("b"));
-        bench.submit("a", 2, update(8, 7, &[("x", value)], &["a", "b", "c"]));
-        serve(&mut bench);
-        let needs = |bench: &Bench| {
-            let view = bench.sites[&name("a")].replicant(ReplicantId(7)).unwrap();
-            view.needs_settle.into_iter().collect::<Vec<_>>()
-        };
-        if away_ms == week_ms {
-            bench.wait(week_ms / 2);
-            assert_eq!(needs(&bench), [], "half the time is not too long");
-        }
-        bench.wait(away_ms);
-        bench.wait(1_000);
-        assert_eq!(needs(&bench), [name("b")]);
-        bench.start("b", 1);
-        bench.settle();
-        bench.wait(1_000);
-        serve(&mut bench);
-        assert_eq!(needs(&bench), [], "it was settled");
-        assert_eq!(state(&bench, "a", "b"), ReplicaState::Live);
+fn a_streamed_request_gets_its_position_when_it_is_whole_and_accepted() {
+    let mut bench = made(SITES);
+    let call = streaming(&mut bench, 2);
+    bench.wait(100_000);
+    assert_eq!(
+        bench.answer_to(2),
+        None,
+        "nobody waits too long for an upload"
+    );
+    assert_eq!((entries(&bench, "a"), entries(&bench, "b")), (1, 1));
+    complete(&mut bench, 3);
+    assert_eq!(bench.answer_to(3), Some(&Answer::Accepted));
+    complete(&mut bench, 4);
+    let late = Answer::Unavailable(Problem::TooLate);
+    assert_eq!(bench.answer_to(4), Some(&late), "once is enough");
+    bench.outcome("a", call, applied(None));
+    assert!(matches!(bench.answer_to(2), Some(Answer::Service { .. })));
+    serve(&mut bench);
+    let view = bench.sites[&name("b")].replicant(ReplicantId(7)).unwrap();
+    assert_eq!(view.desired["/file"], "blake3:ab/7");
+    assert_eq!(progress(&bench, "a", 9, "b"), Progress::Applied);
+}
+
+#[test]
+fn a_streamed_request_that_is_whole_before_its_turn_is_like_any_other() {
+    let mut bench = made(SITES);
+    bench.submit("a", 5, update(10, 7, &[("x", "1")], SITES));
+    let (first, _) = bench.call_at("a");
+    let mut submission = update(9, 7, &[("/file", "-")], SITES);
+    submission.op.repeat = cheops_core::operation::Repeat::Safe;
+    let client = cheops_core::ClientId(2);
+    bench.step("a", Event::Stream { client, submission });
+    complete(&mut bench, 3);
+    assert_eq!(bench.answer_to(3), Some(&Answer::Accepted));
+    bench.outcome("a", first, applied(None));
+    let (_, call) = bench.call_at("a");
+    let Call::Run { op, .. } = call else {
+        panic!("{call:?}");
+    };
+    assert_eq!(op.fields["/file"], "blake3:ab/7");
+    bench.start("a", 1);
+    serve(&mut bench);
+    assert_eq!(progress(&bench, "a", 9, "b"), Progress::Applied);
+}
+
+#[test]
+fn a_streamed_request_that_was_not_whole_never_was() {
+    // Its agent stopped; its service was down; it had no room; it would not.
+    let mut bench = made(SITES);
+    streaming(&mut bench, 2);
+    bench.start("a", 1);
+    serve(&mut bench);
+    assert_eq!(bench.sites[&name("a")].operation(OperationId(9)), None);
+    assert_eq!((entries(&bench, "a"), entries(&bench, "b")), (1, 1));
+    let gone = Answer::Unavailable(Problem::TooLate);
+    for outcome in [
+        Outcome::NotSent,
+        Outcome::Unknown,
+        Outcome::Waits(Wait::Blob),
+        refused(Refusal::NoRoom, 507),
+    ] {
+        let call = streaming(&mut bench, 2);
+        bench.outcome("a", call, outcome);
+        assert_eq!(bench.answer_to(2), Some(&gone));
     }
+    let call = streaming(&mut bench, 2);
+    bench.outcome("a", call, refused(Refusal::Verdict, 403));
+    let said = bench.answer_to(2).expect("it is answered");
+    assert!(
+        matches!(said, Answer::Service { status: 403, .. }),
+        "{said:?}"
+    );
+    serve(&mut bench);
+    assert_eq!((entries(&bench, "a"), entries(&bench, "b")), (1, 1));
+}
+
+#[test]
+fn a_whole_one_that_was_asked_about_is_done_after_a_restart() {
+    let mut bench = made(SITES);
+    streaming(&mut bench, 2);
+    complete(&mut bench, 3);
+    bench.start("a", 1);
+    serve(&mut bench);
+    let view = bench.sites[&name("b")].replicant(ReplicantId(7)).unwrap();
+    assert_eq!(view.desired["/file"], "blake3:ab/7");
+    assert_eq!(progress(&bench, "a", 9, "b"), Progress::Applied);
+}
+
+#[test]
+fn nobody_streams_to_a_site_that_does_not_lead_or_cannot_ask() {
+    let mut bench = made(SITES);
+    let submission = update(9, 7, &[("/file", "-")], SITES);
+    let client = cheops_core::ClientId(2);
+    let event = Event::Stream {
+        client,
+        submission: submission.clone(),
+    };
+    bench.step("b", event.clone());
+    let elsewhere = Answer::Unavailable(Problem::NotLeader(name("a")));
+    assert_eq!(bench.answer_to(2), Some(&elsewhere));
+    // Something before it waits here, so that this service cannot be asked.
+    bench.submit("a", 5, update(10, 7, &[("x", "1")], SITES));
+    let (call, _) = bench.call_at("a");
+    bench.outcome("a", call, refused(Refusal::NoRoom, 507));
+    bench.step("a", event);
+    assert_eq!(
+        bench.answer_to(2),
+        Some(&Answer::Unavailable(Problem::Busy))
+    );
+    assert_eq!(entries(&bench, "a"), 2);
+}
+
+#[test]
+fn what_is_streamed_and_never_made_leaves_nothing() {
+    let mut bench = Bench::new(SITES);
+    let submission = create(7, SITES);
+    let client = cheops_core::ClientId(2);
+    bench.step("a", Event::Stream { client, submission });
+    bench.start("a", 1);
+    bench.wait(100);
+    assert!(bench.sites[&name("a")].replicant(ReplicantId(7)).is_none());
+    let kept = bench.found("a");
+    assert!(
+        kept.iter()
+            .all(|(table, ..)| *table == cheops_core::Table::Site)
+    );
+}
+
+#[test]
+fn what_waits_for_its_content_goes_on_when_it_is_there() {
+    let mut bench = made(SITES);
+    let call = streaming(&mut bench, 2);
+    complete(&mut bench, 3);
+    bench.outcome("a", call, applied(None));
+    bench.settle();
+    let (call, _) = bench.call_at("b");
+    bench.outcome("b", call, Outcome::Waits(Wait::Blob));
+    bench.settle();
+    assert_eq!(progress(&bench, "a", 9, "b"), Progress::Waiting);
+    bench.step("b", Event::Hurry(ReplicantId(7)));
+    let (call, _) = bench.call_at("b");
+    bench.outcome("b", call, applied(None));
+    bench.settle();
+    assert_eq!(progress(&bench, "a", 9, "b"), Progress::Applied);
 }

@@ -13,13 +13,15 @@ use clap::Parser;
 
 use crate::cli::{Cli, Command};
 
-/// The data plane allocates and frees small things on every request.
+/// The data plane allocates and frees small things on every request. Without huge pages (`no_thp`): a
+/// few megabytes of them, scattered over pages of 2 MB, would take twice the memory.
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 fn main() -> ExitCode {
     let outcome = match Cli::parse().command {
         Command::Agent(args) => commands::agent::run(&args),
+        Command::Bench(command) => commands::bench::run(&command),
         Command::Demo(args) => commands::demo::run(&args),
         Command::Init(args) => commands::init::run(&args),
         Command::Lint { files, format } => commands::lint::run(&files, &format),

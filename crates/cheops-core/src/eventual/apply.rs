@@ -137,7 +137,9 @@ impl Replicant {
 
     /// The entry that said so has lost its position. Whoever has refused it says so again, and it is void again.
     pub(super) fn unvoid(&mut self, id: crate::ids::OperationId, shared: &Shared) {
-        let Some(kept) = self.log.find(id) else {
+        let to_run = |kept: &&super::log::Kept| matches!(kept.entry.body, Body::Run(_));
+        let Some(kept) = self.log.find(id).filter(to_run) else {
+            // A conflict that somebody had resolved is one again.
             return;
         };
         let (index, asked) = (kept.entry.index, kept.stage != Stage::Void);
@@ -213,8 +215,18 @@ impl Replicant {
     }
 
     /// What a refusal comes to after the gate has accepted.
-    pub(super) fn weigh(&mut self, class: Refusal, status: u16, shared: &Shared) -> Stage {
+    pub(super) fn weigh(
+        &mut self,
+        index: u64,
+        class: Refusal,
+        status: u16,
+        shared: &Shared,
+    ) -> Stage {
         match class {
+            // Good enough for the site that accepted it: they have lapsed since.
+            Refusal::Verdict if status == Wait::Credentials.status() && self.was_done(index) => {
+                self.wait_for(Wait::Credentials, shared)
+            }
             Refusal::Verdict | Refusal::Taken | Refusal::Children => Stage::Refused(status),
             Refusal::NoRoom => {
                 self.retry_ms = shared.now_ms + NO_ROOM_MS;
@@ -232,6 +244,12 @@ impl Replicant {
         }
     }
 
+    /// True if some site has done it, as far as is known here.
+    fn was_done(&self, index: u64) -> bool {
+        let mut rows = self.record.rows.values();
+        rows.any(|row| row.applied >= index && row.since < index)
+    }
+
     pub(super) fn entry_outcome(&mut self, index: u64, outcome: Outcome, shared: &mut Shared) {
         let Some(kept) = self.log.get(index) else {
             return;
@@ -244,7 +262,7 @@ impl Replicant {
             Outcome::Applied { status, local, .. } => {
                 return self.entry_done(index, &op, status, local, shared);
             }
-            Outcome::Refused { class, status, .. } => self.weigh(class, status, shared),
+            Outcome::Refused { class, status, .. } => self.weigh(index, class, status, shared),
             Outcome::NotSent => {
                 self.back_off(shared.now_ms, RETRY_MS);
                 Stage::Queued

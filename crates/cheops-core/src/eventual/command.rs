@@ -2,10 +2,11 @@
 
 use cheops_model::SiteName;
 
-use super::log::Stage;
+use super::log::{Body, Stage};
 use super::replicant::{Mend, Recovery};
 use super::site::{Repair, Site};
-use crate::ids::ReplicantId;
+use crate::ids::{OperationId, ReplicantId};
+use crate::operation::Handover;
 use crate::output::Output;
 
 impl Site {
@@ -51,6 +52,9 @@ impl Site {
                 }
             }
             Repair::Settle => {
+                // Somebody has looked: what is there may not be what this agent wrote.
+                let written = replicant.record.written.keys().cloned().collect();
+                replicant.mark_unknown(written);
                 replicant.record.mend = Mend::Settle;
                 let making = replicant.record.making.as_ref();
                 if making.is_some_and(|making| matches!(making.stage, Stage::Refused(_))) {
@@ -64,6 +68,20 @@ impl Site {
         }
     }
 
+    /// A conflict is over.
+    pub(super) fn resolve(&mut self, id: ReplicantId, op: OperationId, out: &mut Output) {
+        let Some(replicant) = self.replicants.get_mut(&id) else {
+            return;
+        };
+        let shared = &mut self.shared;
+        let auto = replicant.record.handover == Handover::Auto;
+        let may = replicant.leads(&shared.me) && (!auto || replicant.has_lease(shared));
+        if may && replicant.log.parked().any(|parked| parked.id == op) {
+            replicant.append(Body::Void(op), Stage::Void, shared, out);
+            shared.touched.insert(id);
+        }
+    }
+
     /// What waits for room, credentials or another resource is tried now.
     pub(super) fn hurry(&mut self, id: ReplicantId) {
         if let Some(replicant) = self.replicants.get_mut(&id)
@@ -74,8 +92,11 @@ impl Site {
         }
     }
 
+    /// Told again, it changes nothing: also what was stranded and has found its way back stays.
     pub(super) fn remove(&mut self, gone: &SiteName, out: &mut Output) {
-        self.shared.record.removed.insert(gone.clone());
+        if !self.shared.record.removed.insert(gone.clone()) {
+            return;
+        }
         for (id, replicant) in &mut self.replicants {
             if !replicant.is_involved(gone) {
                 continue;
@@ -95,5 +116,11 @@ impl Site {
         }
         self.shared.record.unasked.remove(gone);
         self.save_site(out);
+    }
+
+    pub(super) fn readmit(&mut self, site: &SiteName, out: &mut Output) {
+        if self.shared.record.removed.remove(site) {
+            self.save_site(out);
+        }
     }
 }

@@ -9,7 +9,7 @@ use super::message::Row;
 use super::replicant::{Mend, Recovery, Replicant};
 use super::site::Site;
 use crate::ids::{Epoch, ReplicantId};
-use crate::operation::{Form, Handover, Kind, Operation};
+use crate::operation::{Fields, Form, Handover, Kind, Operation};
 
 /// One replicant, at a glance.
 #[derive(Clone, Copy)]
@@ -37,6 +37,11 @@ impl<'a> Glance<'a> {
     /// The id that clients see; none until the first service has made it.
     pub fn meta(&self) -> Option<&'a str> {
         self.replicant.record.meta.as_deref()
+    }
+
+    /// What it lies below.
+    pub fn parent(&self) -> Option<ReplicantId> {
+        self.replicant.record.parent
     }
 
     /// How it was made.
@@ -81,6 +86,20 @@ impl<'a> Glance<'a> {
         self.leads().then(|| self.last().saturating_sub(have))
     }
 
+    /// Where the request entered that this site's service is being asked about, or is asked about next.
+    pub fn origin(&self) -> Option<&'a SiteName> {
+        let gate = self.replicant.record.gate.as_ref();
+        let latest = || {
+            let entries = self.replicant.log.iter();
+            let origin = entries.filter_map(|kept| match &kept.entry.body {
+                Body::Run(op) => Some(&op.origin),
+                Body::Void(_) | Body::Park(_) => None,
+            });
+            origin.last()
+        };
+        gate.map(|gate| &gate.op.origin).or_else(latest)
+    }
+
     /// True if clients have deleted it.
     pub fn is_deleted(&self) -> bool {
         let deletes = |body: &Body| matches!(body, Body::Run(op) if op.kind == Kind::Delete);
@@ -103,14 +122,51 @@ impl<'a> Glance<'a> {
         self.replicant.record.mend != Mend::Nothing
     }
 
+    /// Where it is to live, if that was ever changed.
+    pub fn members(&self) -> Option<std::collections::BTreeSet<SiteName>> {
+        self.replicant.log.members().map(|(_, members)| members)
+    }
+
+    /// What clients have written.
+    pub fn desired(&self) -> Fields {
+        self.replicant.log.desired(self.last()).fields
+    }
+
+    /// Every operation that some site may still have to run, or that somebody has to decide about.
+    pub fn open_operations(&self) -> impl Iterator<Item = &'a Operation> + use<'a> {
+        let rows = self.replicant.record.rows.values();
+        let everywhere = rows.map(|row| row.applied).min().unwrap_or(0);
+        let open = self.replicant.log.iter().filter_map(move |kept| {
+            let open = kept.entry.index > everywhere;
+            match &kept.entry.body {
+                Body::Run(op) => open.then_some(op),
+                Body::Park(op) => Some(op),
+                Body::Void(_) => None,
+            }
+        });
+        let gate = self.replicant.record.gate.iter().map(|gate| &gate.op);
+        let pending = self.replicant.pending.iter().map(|pending| &pending.op);
+        let parked = &self.replicant.log.base.parked;
+        open.chain(gate).chain(pending).chain(parked)
+    }
+
+    /// What clients have written, if any of it is as asked for.
+    pub fn desired_if(&self, wanted: impl Fn(&str) -> bool) -> Fields {
+        let log = &self.replicant.log;
+        let mut logged = log.iter().filter_map(|kept| match &kept.entry.body {
+            Body::Run(op) => Some(&op.fields),
+            Body::Park(_) | Body::Void(_) => None,
+        });
+        let any = |fields: &Fields| fields.values().any(|value| wanted(value));
+        match any(&log.base.fields) || logged.any(any) {
+            true => log.desired(log.last()).fields,
+            false => Fields::new(),
+        }
+    }
+
     /// Conflicts nobody has resolved.
     pub fn parked(&self) -> impl Iterator<Item = &'a Operation> + use<'a> {
-        let folded = self.replicant.log.base.parked.iter();
-        let logged = self.replicant.log.iter();
-        folded.chain(logged.filter_map(|kept| match &kept.entry.body {
-            Body::Park(op) => Some(op),
-            Body::Run(_) | Body::Void(_) => None,
-        }))
+        self.replicant.log.parked()
     }
 }
 

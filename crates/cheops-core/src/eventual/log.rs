@@ -17,7 +17,7 @@ use crate::operation::{Fields, Kind, Operation};
 pub enum Body {
     /// To be applied on every site.
     Run(Operation),
-    /// Every site refused that one: it never happened.
+    /// Every site refused that one: it never happened. Of a conflict: somebody has resolved it.
     Void(OperationId),
     /// Accepted by a deposed leader, and what it touches was changed since: a person decides.
     Park(Operation),
@@ -65,6 +65,8 @@ pub enum Stage {
     Void,
     /// To be called again, though it may have been executed: that does no harm.
     Retrying,
+    /// At the gate: its content is still coming in, and the service has not got the end of it. Never in a log.
+    Streaming,
 }
 
 impl Stage {
@@ -77,6 +79,7 @@ impl Stage {
             | Stage::Calling
             | Stage::Refused(_)
             | Stage::Waiting(_)
+            | Stage::Streaming
             | Stage::InDoubt => false,
         }
     }
@@ -325,6 +328,20 @@ impl Log {
         self.entries.iter().any(says)
     }
 
+    /// Conflicts nobody has resolved.
+    pub(crate) fn parked(&self) -> impl Iterator<Item = &Operation> {
+        let voided = self.voided();
+        let logged = self
+            .entries
+            .iter()
+            .filter_map(|kept| match &kept.entry.body {
+                Body::Park(op) => Some(op),
+                Body::Run(_) | Body::Void(_) => None,
+            });
+        let all = self.base.parked.iter().chain(logged);
+        all.filter(move |op| !voided.contains(&op.id))
+    }
+
     fn voided(&self) -> BTreeSet<OperationId> {
         let void = |kept: &Kept| match &kept.entry.body {
             Body::Void(id) => Some(*id),
@@ -364,7 +381,8 @@ fn fold(base: &mut Base, entry: &Entry, voided: &BTreeSet<OperationId>) {
             Kind::Action => (),
             Kind::Rescope => base.members = Some(op.sites.iter().cloned().collect()),
         },
-        Body::Void(_) => (),
+        // A conflict that somebody has resolved is over.
+        Body::Void(id) => base.parked.retain(|parked| parked.id != *id),
         Body::Park(op) => base.parked.push(op.clone()),
     }
 }

@@ -120,7 +120,7 @@ impl Replicant {
             .expect("a create is on disk before it is called");
         let stage = match outcome {
             Outcome::Applied { local, .. } => return self.made(making, local, shared),
-            Outcome::Refused { class, status, .. } => self.weigh(class, status, shared),
+            Outcome::Refused { class, status, .. } => self.weigh(1, class, status, shared),
             Outcome::NotSent => {
                 self.back_off(now_ms, RETRY_MS);
                 Stage::Queued

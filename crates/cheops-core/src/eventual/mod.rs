@@ -26,6 +26,7 @@ mod site;
 mod sound;
 mod start;
 mod steps;
+mod stream;
 mod submit;
 mod view;
 mod wake;

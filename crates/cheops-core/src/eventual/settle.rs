@@ -6,7 +6,7 @@ use super::planted::Bug;
 use super::replicant::{Doing, Mend, Replicant};
 use super::shared::Shared;
 use crate::limits::{NO_ROOM_MS, RETRY_MS};
-use crate::operation::{Fields, Form, Kind, Outcome, Refusal};
+use crate::operation::{Fields, Form, Kind, Outcome, Refusal, Wait};
 use crate::output::{Call, Output};
 
 /// What the effect of which is there by another way.
@@ -125,6 +125,13 @@ impl Replicant {
                 // It is not there: settle makes it.
                 self.row_mut(&shared.me).local = None;
                 self.record.written.clear();
+            }
+            Outcome::Refused {
+                class: Refusal::Verdict,
+                status,
+                ..
+            } if status == Wait::Credentials.status() => {
+                self.retry_ms = shared.now_ms + NO_ROOM_MS;
             }
             Outcome::Refused {
                 class: Refusal::Verdict | Refusal::Taken | Refusal::Children,

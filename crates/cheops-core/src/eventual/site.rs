@@ -14,7 +14,7 @@ use super::shared::{Asker, OutboxRecord, Shared, Timer};
 use super::submit::Forward;
 use crate::ids::{OperationId, ReplicantId};
 use crate::link::{Envelope, Verdict};
-use crate::operation::{Form, Outcome, Submission};
+use crate::operation::{Form, Operation, Outcome, Submission};
 use crate::output::{CallId, ClientId, Effect, Output};
 use crate::record::{RecordFault, Table};
 
@@ -45,6 +45,24 @@ pub enum Event {
         client: ClientId,
         /// What.
         submission: Submission,
+    },
+    /// A client wants something whose content is still coming in. Ordered by this site or by nobody: 503 tells to bring
+    /// it again when it is whole.
+    Stream {
+        /// Whom to answer.
+        client: ClientId,
+        /// What, as far as it is known.
+        submission: Submission,
+    },
+    /// The content of a streamed request is whole and on the disk; before this is answered with
+    /// [`Answer::Accepted`](crate::Answer), the service must not get the end of it.
+    Complete {
+        /// Whom to answer.
+        client: ClientId,
+        /// What it is now: fields, rest and digest are taken over.
+        op: Operation,
+        /// How long its own client waits from now on.
+        wait_ms: u64,
     },
     /// A peer says something.
     Message {
@@ -82,10 +100,19 @@ pub enum Event {
         /// Which.
         op: OperationId,
     },
+    /// Somebody has resolved a conflict: what was parked is not done. Ordered by whoever leads; others do nothing.
+    Resolve {
+        /// In whose log.
+        replicant: ReplicantId,
+        /// What was parked.
+        op: OperationId,
+    },
     /// What waits may go on: there is room, or there are credentials, or what it depends on is there.
     Hurry(ReplicantId),
     /// A site has left the mesh for good.
     Remove(SiteName),
+    /// A site that may have been removed is part of the mesh. What it had is not given back.
+    Readmit(SiteName),
 }
 
 /// Records as they were found, in key order per table.
@@ -119,6 +146,12 @@ impl Site {
         self.shared.now_ms = self.shared.now_ms.max(now.monotonic_ms);
         match event {
             Event::Submit { client, submission } => self.submit(client, submission, out),
+            Event::Stream { client, submission } => self.stream(client, submission, out),
+            Event::Complete {
+                client,
+                op,
+                wait_ms,
+            } => self.complete(client, op, wait_ms, out),
             Event::Message { from, envelope } => self.receive(from, envelope, out),
             Event::Outcome { call, outcome } => self.on_outcome(call, outcome, out),
             Event::Up(site) => self.on_up(&site),
@@ -127,8 +160,10 @@ impl Site {
             Event::Promote(id) => self.promote(id),
             Event::Repair { replicant, how } => self.repair(replicant, how),
             Event::Cancel { client, op } => self.cancel(client, op, out),
+            Event::Resolve { replicant, op } => self.resolve(replicant, op, out),
             Event::Hurry(id) => self.hurry(id),
             Event::Remove(site) => self.remove(&site, out),
+            Event::Readmit(site) => self.readmit(&site, out),
         }
         self.finish(out);
     }

@@ -74,7 +74,6 @@ impl Site {
         let replicant = self.replicants.get(&id)?;
         let record = &replicant.record;
         let desired = replicant.log.desired(replicant.log.last());
-        let mut parked = replicant.log.base.parked.clone();
         let entry = |kept: &super::log::Kept| {
             let entry = &kept.entry;
             (
@@ -84,11 +83,6 @@ impl Site {
                 kept.stage.clone(),
             )
         };
-        for kept in replicant.log.iter() {
-            if let Body::Park(op) = &kept.entry.body {
-                parked.push(op.clone());
-            }
-        }
         let idle = record.gate.is_none()
             && record.making.is_none()
             && replicant.pending.is_empty()
@@ -119,7 +113,7 @@ impl Site {
             log: replicant.log.iter().map(entry).collect(),
             base: replicant.log.base.index,
             runs: replicant.log.runs(),
-            parked,
+            parked: replicant.log.parked().cloned().collect(),
             stranded: record.recovery == Recovery::Stranded,
             idle,
         })

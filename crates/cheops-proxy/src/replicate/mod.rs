@@ -6,6 +6,7 @@
 
 mod answer;
 mod body;
+mod content;
 mod ids;
 mod list;
 mod read;
@@ -15,7 +16,7 @@ mod write;
 use std::sync::Arc;
 
 use cheops_core::ReplicantId;
-use cheops_engine::replication::{Known, Replication};
+use cheops_engine::replication::{Known, Population, Replication};
 use cheops_model::{Guarantee, ServiceName, SiteName};
 use cheops_rest::{Absent, Api, Item, Meaning};
 use http::Response;
@@ -37,6 +38,8 @@ pub(crate) struct Replicas {
     pub(crate) api: Arc<Api>,
     pub(crate) service: ServiceName,
     pub(crate) here: SiteName,
+    /// Of this service: ids of another one's replicants are not looked for.
+    pub(crate) population: Population,
 }
 
 /// Where the resources of a scope live, and what is promised of them.
@@ -197,6 +200,24 @@ fn target(call: &Call) -> &str {
         .map_or("/", |target| target.as_str())
 }
 
+/// Whether there is room in a target for an id that this mesh made: 16 decimal or 32 hexadecimal
+/// digits, maybe with dashes, maybe written with `%`.
+fn may_hold_id(target: &str) -> bool {
+    const SHORTEST: u32 = 16;
+    let mut run = 0;
+    for byte in target.bytes() {
+        run = match byte {
+            b'0'..=b'9' | b'a'..=b'f' | b'A'..=b'F' | b'-' => run + 1,
+            b'%' => return true,
+            _ => 0,
+        };
+        if run == SHORTEST {
+            return true;
+        }
+    }
+    false
+}
+
 impl Replicas {
     fn ids(&self) -> Ids<'_> {
         Ids {
@@ -220,8 +241,13 @@ impl Replicas {
 
     fn concern(&self, call: &Call) -> Concern {
         let index = self.engine.index();
+        // Where there is no replicant, which is nearly everywhere, only the id of one that is not
+        // known here matters: nothing else has to be understood of the request.
+        if self.population.is_empty() && !may_hold_id(target(call)) {
+            return Concern::None;
+        }
         let meaning = self.classify(call.head.method.as_str(), target(call));
-        let mention = || match index.is_empty() {
+        let mention = || match self.population.is_empty() {
             true => Concern::None,
             false => Concern::Mention,
         };
@@ -242,6 +268,32 @@ impl Replicas {
             },
             None if index.recognises(item.id) => Concern::Unknown(item.id.to_owned()),
             None => mention(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::may_hold_id;
+
+    #[test]
+    fn what_can_be_an_id_is_not_overlooked() {
+        for one in [
+            "/images/6f1ed002-ab59-4f3b-8b5b-0123456789ab",
+            "/images/6f1ed002ab594f3b8b5b0123456789ab/file?x=1",
+            "/images/r-6f1ed002ab594f3b8b5b0123456789ab",
+            "/items/4503599627370496",
+            "/items/4503599627370496:stop",
+            "/items/%34503599627370496",
+        ] {
+            assert!(may_hold_id(one), "{one}");
+        }
+        for none in [
+            "/",
+            "/v2.1/servers/detail?limit=20",
+            "/items/450359962737049",
+        ] {
+            assert!(!may_hold_id(none), "{none}");
         }
     }
 }

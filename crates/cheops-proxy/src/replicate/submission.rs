@@ -2,10 +2,12 @@
 
 use bytes::Bytes;
 use cheops_core::operation::{DoubtBy, Fields, Handover, Kind, Mode, Naming, Repeat, Submission};
-use cheops_core::{Operation, OperationId, ReplicantId};
-use cheops_engine::replication::{Asked, Known, encode, opaque_reference};
+use cheops_core::{Operation, OperationId, ReplicantId, Shape};
+use cheops_engine::replication::{Asked, Content, HOMES, Known, encode, opaque_reference};
 use cheops_model::{Failover, Guarantee, SiteName};
-use cheops_rest::{Body as RestBody, Chosen, FieldFault, Id, Meaning, RewriteError, Side, Written};
+use cheops_rest::{
+    Body as RestBody, Chosen, FieldFault, Given, Id, Meaning, RewriteError, Side, Written,
+};
 use http::{HeaderMap, header};
 
 use super::read::text;
@@ -14,25 +16,33 @@ use super::{Replicas, Spread, target};
 use crate::here::Call;
 use crate::problem::Problem;
 
+/// In place of the reference to a content that is still coming in. No JSON, as a reference is none.
+const STREAMING: &str = "streaming";
+
 /// Of a request that may change something, before anybody has decided about it.
 pub(super) struct Draft<'a> {
     pub(super) replicas: &'a Replicas,
     pub(super) call: &'a Call,
     pub(super) body: Bytes,
     pub(super) scope: Option<String>,
+    /// Where the values that it shows are at home.
+    pub(super) homes: Vec<String>,
     /// How long the service may take.
     pub(super) patience_ms: u64,
+    /// In place of the body, of which only the beginning is here.
+    pub(super) content: Option<Content>,
 }
 
 impl Draft<'_> {
     /// Makes something, on these sites.
     pub(super) fn create(&self, spread: &Spread) -> Result<Submission, Problem> {
-        let asked = self.asked()?;
+        let mut asked = self.asked()?;
+        let id = self.operation_id(&asked)?;
+        let naming = self.name(&mut asked, ReplicantId::from(id));
         let api = &self.replicas.api;
         let media = content_type(&asked);
-        let written = api.written_by_create(&asked.kind, media, &asked.body);
+        let written = api.written_by_create(&asked.kind, media, self.seen(&asked));
         let fields = self.fields(written.map_err(bad_body)?, &Fields::new(), &asked);
-        let id = self.operation_id(&asked)?;
         let (ttl_ms, handover) = match &spread.guarantee {
             Guarantee::Eventual { ttl, failover } => (
                 ttl.map(|ttl| ttl.as_millis() as u64),
@@ -59,7 +69,7 @@ impl Draft<'_> {
         Ok(Submission {
             doubt,
             handover,
-            naming: self.naming(&asked),
+            naming,
             parent: spread.parent,
             ..self.submission(op, spread.sites.clone())
         })
@@ -106,8 +116,9 @@ impl Draft<'_> {
         }
     }
 
-    /// Who names what a create makes.
-    fn naming(&self, asked: &Asked) -> Naming {
+    /// Who names what a create makes. Where clients may choose an id and this one did not, the
+    /// agent does: every site has it under the same id, and one can tell whether it is there.
+    fn name(&self, asked: &mut Asked, replicant: ReplicantId) -> Naming {
         let api = &self.replicas.api;
         if api.chosen(&asked.kind) == Chosen::Never {
             return Naming::Minted;
@@ -117,8 +128,25 @@ impl Draft<'_> {
             Meaning::Update { item, .. } => Some(item.id.to_owned()),
             _ => None,
         };
-        let chosen = in_path.or_else(|| api.asked_id(&asked.kind, &asked.body));
-        chosen.map_or(Naming::Minted, Naming::Chosen)
+        let of_client = in_path.or_else(|| api.asked_id(&asked.kind, &asked.body));
+        if let Some(id) = of_client {
+            return Naming::Chosen(id);
+        }
+        if asked.content.is_some() {
+            // There is no place in it for an id.
+            return Naming::Minted;
+        }
+        let shape = match api.given(&asked.kind) {
+            None => return Naming::Minted,
+            Some(Given::Uuid) => Shape::Uuid,
+            Some(Given::Hex) => Shape::Hex,
+        };
+        let id = self.replicas.engine.key().meta_id(replicant, shape);
+        asked.body = api.with_id(&asked.kind, &asked.body, &id);
+        match api.asked_id(&asked.kind, &asked.body) {
+            Some(id) => Naming::Chosen(id),
+            None => Naming::Minted,
+        }
     }
 
     /// How soon the client wants to hear.
@@ -146,16 +174,29 @@ impl Draft<'_> {
             return Ok(Fields::new());
         };
         let media = content_type(asked);
-        let written = api.written_by_update(item, &asked.method, media, &asked.body, desired);
+        let body = self.seen(asked);
+        let written = api.written_by_update(item, &asked.method, media, body, desired);
         Ok(self.fields(written.map_err(bad_body)?, desired, asked))
     }
 
     fn fields(&self, mut written: Written, desired: &Fields, asked: &Asked) -> Fields {
         if let Some(opaque) = &written.opaque {
-            let reference = opaque_reference(&asked.body);
+            let reference = match &self.content {
+                None => opaque_reference(&asked.body),
+                Some(Content::Blob(of)) => of.to_string(),
+                Some(Content::Streaming(_)) => STREAMING.to_owned(),
+            };
             written.fields.insert(opaque.clone(), reference);
         }
         written.over(desired)
+    }
+
+    /// The body, in the ids that clients see, or the beginning of a content.
+    fn seen<'b>(&'b self, asked: &'b Asked) -> &'b [u8] {
+        match &self.content {
+            None => &asked.body,
+            Some(_) => &self.body,
+        }
     }
 
     /// The request in the ids that clients see.
@@ -178,11 +219,18 @@ impl Draft<'_> {
             encoding: text(headers, header::CONTENT_ENCODING),
             bytes: &self.body,
         };
-        let body = api.rewrite_body(&body, map).map_err(unclear_body)?;
+        let body = match &self.content {
+            None => api
+                .rewrite_body(&body, map)
+                .map_err(unclear_body)?
+                .into_owned(),
+            Some(_) => Vec::new(),
+        };
         Ok(Asked {
             method: method.to_owned(),
-            body: body.into_owned(),
-            headers: kept(headers),
+            body,
+            content: self.content.clone(),
+            headers: kept(headers, &self.homes),
             path,
             collection,
             kind,
@@ -227,7 +275,7 @@ fn unix_ms() -> u64 {
 
 /// Headers that the applier of every site sends again. What frames the message, what is between
 /// client and agent, and what says where to answer does not belong to the operation.
-fn kept(headers: &HeaderMap) -> Vec<(String, Vec<u8>)> {
+fn kept(headers: &HeaderMap, homes: &[String]) -> Vec<(String, Vec<u8>)> {
     let passes = |name: &str| {
         !matches!(
             name,
@@ -246,7 +294,11 @@ fn kept(headers: &HeaderMap) -> Vec<(String, Vec<u8>)> {
         (name.as_str().to_owned(), value.as_bytes().to_vec())
     };
     let kept = headers.iter().filter(|(name, _)| passes(name.as_str()));
-    kept.map(pair).collect()
+    let mut kept: Vec<_> = kept.map(pair).collect();
+    if !homes.is_empty() {
+        kept.push((HOMES.to_owned(), homes.join(";").into_bytes()));
+    }
+    kept
 }
 
 fn content_type(asked: &Asked) -> Option<&str> {
@@ -257,7 +309,15 @@ fn content_type(asked: &Asked) -> Option<&str> {
 /// Of what the request asks for, to tell a retry from another request with the same key.
 fn digest(asked: &Asked) -> u64 {
     let mut hasher = blake3::Hasher::new();
-    for part in [asked.method.as_bytes(), asked.path.as_bytes(), &asked.body] {
+    let content = match &asked.content {
+        Some(Content::Blob(of)) => of.to_string(),
+        Some(Content::Streaming(_)) | None => String::new(),
+    };
+    let body = match &asked.content {
+        Some(_) => content.as_bytes(),
+        None => &asked.body,
+    };
+    for part in [asked.method.as_bytes(), asked.path.as_bytes(), body] {
         hasher.update(&(part.len() as u64).to_be_bytes());
         hasher.update(part);
     }

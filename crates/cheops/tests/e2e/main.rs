@@ -7,6 +7,7 @@ mod common;
 
 mod admin;
 mod attacks;
+mod blobs;
 mod bodies;
 mod cuts;
 mod forward;
@@ -20,6 +21,7 @@ mod reload;
 mod replica_cli;
 mod replicas;
 mod resources;
+mod rest;
 mod restarts;
 mod scope_cli;
 mod scope_world;
