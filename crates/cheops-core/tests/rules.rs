@@ -4,7 +4,7 @@ mod common;
 
 use cheops_core::eventual::{Progress, Repair, ReplicaState};
 use cheops_core::operation::{Kind, Mode, Naming, Problem, Refusal, Wait};
-use cheops_core::{Answer, Call, Event, Message, OperationId, Outcome, ReplicantId};
+use cheops_core::{Answer, Call, Event, OperationId, Outcome, ReplicantId};
 use cheops_model::SiteName;
 use common::{Bench, applied, create, name, submission, update};
 
@@ -576,49 +576,4 @@ fn what_waits_for_its_content_goes_on_when_it_is_there() {
     bench.outcome("b", call, applied(None));
     bench.settle();
     assert_eq!(progress(&bench, "a", 9, "b"), Progress::Applied);
-}
-
-#[test]
-fn the_first_message_about_a_replicant_brings_its_create() {
-    let mut bench = Bench::new(&["a", "b"]);
-    bench.submit("a", 1, create(7, &["a", "b"]));
-    let (site, id, _) = bench.calls.pop().unwrap();
-    bench.outcome(site.as_str(), id, applied(Some("11")));
-    let said = bench.posts.iter().map(|(_, _, envelope)| &envelope.message);
-    let brought: Vec<usize> = said
-        .filter_map(|message| match message {
-            Some(Message::Append { entries, .. }) => Some(entries.len()),
-            _ => None,
-        })
-        .collect();
-    assert_eq!(brought, [1]);
-}
-
-#[test]
-fn a_site_away_for_too_long_or_for_too_much_needs_settle() {
-    let week_ms = cheops_core::limits::RETAIN_MS;
-    let heavy = "x".repeat(common::RETAIN_BYTES);
-    for (value, away_ms) in [("1", week_ms), (heavy.as_str(), 1_000)] {
-        let mut bench = made(&["a", "b", "c"]);
-        bench.sites.remove(&name("b"));
-        bench.submit("a", 2, update(8, 7, &[("x", value)], &["a", "b", "c"]));
-        serve(&mut bench);
-        let needs = |bench: &Bench| {
-            let view = bench.sites[&name("a")].replicant(ReplicantId(7)).unwrap();
-            view.needs_settle.into_iter().collect::<Vec<_>>()
-        };
-        if away_ms == week_ms {
-            bench.wait(week_ms / 2);
-            assert_eq!(needs(&bench), [], "half the time is not too long");
-        }
-        bench.wait(away_ms);
-        bench.wait(1_000);
-        assert_eq!(needs(&bench), [name("b")]);
-        bench.start("b", 1);
-        bench.settle();
-        bench.wait(1_000);
-        serve(&mut bench);
-        assert_eq!(needs(&bench), [], "it was settled");
-        assert_eq!(state(&bench, "a", "b"), ReplicaState::Live);
-    }
 }

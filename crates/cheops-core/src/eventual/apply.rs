@@ -137,7 +137,9 @@ impl Replicant {
 
     /// The entry that said so has lost its position. Whoever has refused it says so again, and it is void again.
     pub(super) fn unvoid(&mut self, id: crate::ids::OperationId, shared: &Shared) {
-        let Some(kept) = self.log.find(id) else {
+        let to_run = |kept: &&super::log::Kept| matches!(kept.entry.body, Body::Run(_));
+        let Some(kept) = self.log.find(id).filter(to_run) else {
+            // A conflict that somebody had resolved is one again.
             return;
         };
         let (index, asked) = (kept.entry.index, kept.stage != Stage::Void);

@@ -322,6 +322,12 @@ impl Log {
         logged.or_else(folded)
     }
 
+    /// True if every site has refused it, and the log says so.
+    pub(crate) fn is_void(&self, id: OperationId) -> bool {
+        let says = |kept: &Kept| kept.entry.body == Body::Void(id);
+        self.entries.iter().any(says)
+    }
+
     /// Conflicts nobody has resolved.
     pub(crate) fn parked(&self) -> impl Iterator<Item = &Operation> {
         let voided = self.voided();
@@ -334,12 +340,6 @@ impl Log {
             });
         let all = self.base.parked.iter().chain(logged);
         all.filter(move |op| !voided.contains(&op.id))
-    }
-
-    /// True if every site has refused it, and the log says so.
-    pub(crate) fn is_void(&self, id: OperationId) -> bool {
-        let says = |kept: &Kept| kept.entry.body == Body::Void(id);
-        self.entries.iter().any(says)
     }
 
     fn voided(&self) -> BTreeSet<OperationId> {

@@ -101,12 +101,7 @@ impl Replicant {
     /// Sites that a parked change of sites may have brought in: no member knows whether they have a replica, so they
     /// are told who leads, and say.
     pub(super) fn strays(&self, shared: &Shared) -> Vec<SiteName> {
-        let logged = self.log.iter().filter_map(|kept| match &kept.entry.body {
-            Body::Park(op) => Some(op),
-            Body::Run(_) | Body::Void(_) => None,
-        });
-        let parked = logged.chain(&self.log.base.parked);
-        let named = parked.flat_map(|op| &op.sites);
+        let named = self.log.parked().flat_map(|op| &op.sites);
         let stray =
             |site: &&SiteName| !self.is_involved(site) && !shared.record.removed.contains(*site);
         named.filter(stray).cloned().collect()

@@ -35,10 +35,12 @@ pub(super) fn check(world: &World, evidence: &Evidence) -> Result<(), String> {
                 return Err(format!("{id:?}: {} is live and has nothing", one.name));
             };
             let mut has = thing.fields.clone();
-            // What a lost disk had written and nobody else knows of stays where it is.
-            let orphans = orphans(world, *host, *id);
-            let known = &views[leader].desired;
-            has.retain(|field, _| known.contains_key(field) || !orphans.contains(field));
+            let restored = world.history.restores.iter();
+            if restored.clone().any(|restore| restore.host == *host) {
+                // What a lost disk had written, or had begun to write, and nobody else knows of stays where it is:
+                // settle unsets only what this agent knows to have written.
+                has.retain(|field, _| views[leader].desired.contains_key(field));
+            }
             if has != views[leader].desired {
                 let (has, should) = (&thing.fields, &views[leader].desired);
                 return Err(format!(
@@ -49,16 +51,6 @@ pub(super) fn check(world: &World, evidence: &Evidence) -> Result<(), String> {
         }
     }
     Ok(())
-}
-
-/// Fields that a site wrote for a disk that is no more.
-fn orphans(world: &World, host: usize, id: cheops_core::ReplicantId) -> BTreeSet<String> {
-    let lost = world.history.lost.iter().filter(|(at, _)| *at == host);
-    let requests = lost.filter_map(|(_, op)| world.history.requests.get(op));
-    let about = requests.filter(|request| request.submission.op.replicant == id);
-    about
-        .flat_map(|request| request.submission.op.fields.keys().cloned())
-        .collect()
 }
 
 fn fold<'a>(log: impl Iterator<Item = &'a Body> + Clone) -> Fields {
