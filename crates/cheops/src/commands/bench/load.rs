@@ -63,6 +63,7 @@ impl Client {
         }
         let request = request.body(Full::new(Bytes::from(ask.body.clone())))?;
         let exchange = async {
+            self.sender.ready().await?;
             let response = self.sender.send_request(request).await?;
             let (head, body) = response.into_parts();
             body.collect().await?;
