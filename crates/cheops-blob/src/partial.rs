@@ -61,7 +61,10 @@ impl Partial {
 
     /// The chunk to ask for next; none if all are here. Before the sums are known, the first.
     pub fn next(&self) -> Option<u64> {
-        let all = self.sums.as_ref().is_some_and(|sums| self.chunks == sums.chunks());
+        let all = self
+            .sums
+            .as_ref()
+            .is_some_and(|sums| self.chunks == sums.chunks());
         (!all).then_some(self.chunks)
     }
 
@@ -80,7 +83,8 @@ impl Partial {
         let of = self.reference();
         let sums = Sums::read(of, bytes).ok_or(BlobError::Damaged(of))?;
         self.store.0.usage.check(&self.store.0.partial, of.bytes)?;
-        self.store.write_sums(&self.path.with_extension(SUMS), &sums)?;
+        self.store
+            .write_sums(&self.path.with_extension(SUMS), &sums)?;
         self.sums = Some(sums);
         Ok(())
     }

@@ -2,7 +2,9 @@
 //! against the hash of the whole.
 
 use blake3::Hasher;
-use blake3::hazmat::{ChainingValue, HasherExt, Mode, merge_subtrees_non_root, merge_subtrees_root};
+use blake3::hazmat::{
+    ChainingValue, HasherExt, Mode, merge_subtrees_non_root, merge_subtrees_root,
+};
 
 use crate::limits::{BLOB_BYTES_MAX, CHUNK_BYTES};
 use crate::reference::Reference;
@@ -53,7 +55,9 @@ impl Sums {
 
     /// True if that is that chunk.
     pub fn fits(&self, index: u64, chunk: &[u8]) -> bool {
-        let expected = usize::try_from(index).ok().and_then(|at| self.values.get(at));
+        let expected = usize::try_from(index)
+            .ok()
+            .and_then(|at| self.values.get(at));
         let Some(expected) = expected.filter(|_| chunk.len() == self.chunk_bytes(index)) else {
             return false;
         };
@@ -172,7 +176,9 @@ mod tests {
 
     fn sums_of(content: &[u8], piece: usize) -> Sums {
         let mut summer = Summer::default();
-        content.chunks(piece.max(1)).for_each(|piece| summer.update(piece));
+        content
+            .chunks(piece.max(1))
+            .for_each(|piece| summer.update(piece));
         summer.finish()
     }
 
@@ -180,7 +186,11 @@ mod tests {
         let content = content(bytes);
         let sums = sums_of(&content, piece);
         let reference = sums.reference();
-        assert_eq!(reference.hash, *blake3::hash(&content).as_bytes(), "{bytes}");
+        assert_eq!(
+            reference.hash,
+            *blake3::hash(&content).as_bytes(),
+            "{bytes}"
+        );
         assert_eq!(reference.bytes, bytes as u64);
         assert_eq!(Sums::read(reference, &sums.to_bytes()), Some(sums.clone()));
         let chunks: Vec<&[u8]> = match bytes {
@@ -197,7 +207,16 @@ mod tests {
     #[test]
     fn the_tree_of_chunks_ends_in_the_plain_hash() {
         let chunk = CHUNK_BYTES;
-        for bytes in [0, 1, 1024, chunk - 1, chunk, chunk + 1, 2 * chunk, 5 * chunk + 7] {
+        for bytes in [
+            0,
+            1,
+            1024,
+            chunk - 1,
+            chunk,
+            chunk + 1,
+            2 * chunk,
+            5 * chunk + 7,
+        ] {
             check(bytes, 300_007);
         }
         check(7 * chunk, chunk);
@@ -214,9 +233,15 @@ mod tests {
         assert_eq!(Sums::read(of, &bytes[..64]), None);
         assert_eq!(Sums::read(of, &bytes[..95]), None);
         assert_eq!(Sums::read(of, &[]), None);
-        let longer = Reference { bytes: of.bytes + 1, ..of };
+        let longer = Reference {
+            bytes: of.bytes + 1,
+            ..of
+        };
         assert_eq!(Sums::read(longer, &bytes), None);
-        let huge = Reference { bytes: u64::MAX, ..of };
+        let huge = Reference {
+            bytes: u64::MAX,
+            ..of
+        };
         assert_eq!(Sums::read(huge, &bytes), None);
     }
 

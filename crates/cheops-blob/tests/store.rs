@@ -83,13 +83,19 @@ fn an_upload_that_breaks_off_leaves_nothing_and_a_crash_leaves_it_to_the_next_st
     upload.write(&content(1, LONG)).unwrap();
     assert_eq!(store.bytes(), LONG as u64);
     drop(upload);
-    assert_eq!((store.bytes(), files(folder.path(), "incoming").len()), (0, 0));
+    assert_eq!(
+        (store.bytes(), files(folder.path(), "incoming").len()),
+        (0, 0)
+    );
 
     let mut upload = store.begin(None).unwrap();
     upload.write(&content(1, LONG)).unwrap();
     std::mem::forget(upload);
     let store = open(&folder);
-    assert_eq!((store.bytes(), files(folder.path(), "incoming").len()), (0, 0));
+    assert_eq!(
+        (store.bytes(), files(folder.path(), "incoming").len()),
+        (0, 0)
+    );
     assert_eq!(store.list().unwrap(), []);
 }
 
@@ -140,7 +146,12 @@ fn a_torn_partial_goes_on_after_its_last_right_chunk() {
         let mut partial = to.partial(of).unwrap();
         fetch(&mut partial, &sums, &chunks, 3);
         drop(partial);
-        fs::File::options().write(true).open(&path).unwrap().set_len(torn).unwrap();
+        fs::File::options()
+            .write(true)
+            .open(&path)
+            .unwrap()
+            .set_len(torn)
+            .unwrap();
         let partial = open(&here).partial(of).unwrap();
         assert_eq!(partial.next(), Some(torn / CHUNK_BYTES as u64));
     }
@@ -148,7 +159,10 @@ fn a_torn_partial_goes_on_after_its_last_right_chunk() {
     fs::write(&path, vec![0; 3 * CHUNK_BYTES]).unwrap();
     let to = open(&here);
     assert_eq!(to.partial(of).unwrap().next(), Some(0));
-    assert_eq!(to.bytes(), fs::metadata(path.with_extension("sums")).unwrap().len());
+    assert_eq!(
+        to.bytes(),
+        fs::metadata(path.with_extension("sums")).unwrap().len()
+    );
     // So may the sums.
     fs::write(path.with_extension("sums"), b"torn").unwrap();
     assert!(open(&here).partial(of).unwrap().needs_sums());
@@ -162,12 +176,18 @@ fn a_wrong_chunk_and_wrong_sums_are_known_at_once() {
     let (mut sums, mut chunks) = told(&from, of);
     let mut partial = to.partial(of).unwrap();
     sums[0] ^= 1;
-    assert!(matches!(partial.set_sums(&sums), Err(BlobError::Damaged(_))));
+    assert!(matches!(
+        partial.set_sums(&sums),
+        Err(BlobError::Damaged(_))
+    ));
     sums[0] ^= 1;
     fetch(&mut partial, &sums, &chunks, 1);
     let taken = to.bytes();
     chunks[1][100] ^= 1;
-    assert!(matches!(partial.put(&chunks[1]), Err(BlobError::Damaged(_))));
+    assert!(matches!(
+        partial.put(&chunks[1]),
+        Err(BlobError::Damaged(_))
+    ));
     assert_eq!((partial.next(), to.bytes()), (Some(1), taken));
     chunks[1][100] ^= 1;
     fetch(&mut partial, &sums, &chunks, 9);
@@ -226,7 +246,10 @@ fn no_room_is_said_before_the_first_byte_if_the_length_is_known_and_else_as_it_c
     assert!(matches!(upload.write(b"x"), Err(BlobError::Full)));
     // The sums want a little room as well.
     assert!(matches!(upload.finish(), Err(BlobError::Full)));
-    assert_eq!((store.bytes(), files(folder.path(), "incoming").len()), (0, 0));
+    assert_eq!(
+        (store.bytes(), files(folder.path(), "incoming").len()),
+        (0, 0)
+    );
     put(&store, &content(1, 1 << 20));
     store.set_room(Room::Bytes(10));
     assert!(matches!(store.begin(Some(1)), Err(BlobError::Full)));
@@ -265,11 +288,14 @@ fn only_what_is_neither_needed_nor_pinned_is_collected() {
     fs::write(here.path().join("whole").join("README"), "not ours").unwrap();
     let pin = store.pin(pinned);
     let marked = HashSet::from([needed]);
-    let collected = store.collect(&marked).unwrap();
+    let collected = store.mark().sweep(&marked).unwrap();
     assert_eq!((collected.blobs, store.has(surplus)), (1, false));
     assert!(store.has(needed) && store.has(pinned));
+    // What was held when the mark began may have become needed since.
+    let mark = store.mark();
     drop((pin, partial));
-    let collected = store.collect(&marked).unwrap();
+    assert_eq!(mark.sweep(&marked).unwrap().blobs, 0);
+    let collected = store.mark().sweep(&marked).unwrap();
     assert_eq!((collected.blobs, store.has(pinned)), (2, false));
     assert_eq!(get(&store, needed).unwrap(), content(1, LONG));
     assert!(files(here.path(), "partial").is_empty());

@@ -157,7 +157,11 @@ fn what_waits_for_credentials_is_shown_and_goes_on_when_somebody_says_so() {
     let (call, _) = bench.call_at("a");
     bench.outcome("a", call, applied(None));
     bench.settle();
-    for (why, status) in [(Wait::Credentials, 401), (Wait::Dependency, 424)] {
+    for (why, status) in [
+        (Wait::Credentials, 401),
+        (Wait::Dependency, 424),
+        (Wait::Held, 423),
+    ] {
         let (call, _) = bench.call_at("b");
         bench.outcome("b", call, Outcome::Waits(why));
         bench.settle();
@@ -346,6 +350,19 @@ fn a_site_that_was_removed_is_out_of_every_mapping_and_deletes_nothing() {
         bench.answer_to(3),
         Some(&Answer::Unavailable(Problem::Recovering))
     );
+    // Told again nothing changes; taken in again, what it had stays where it is.
+    for site in ["a", "b", "c"] {
+        bench.step(site, Event::Remove(name("a")));
+        bench.step(site, Event::Readmit(name("a")));
+    }
+    for _ in 0..4 {
+        bench.wait(1_000);
+    }
+    let view = bench.sites[&name("a")].replicant(ReplicantId(7)).unwrap();
+    assert!(view.stranded);
+    let view = bench.sites[&name("b")].replicant(ReplicantId(7)).unwrap();
+    assert!(view.leads && !view.rows.contains_key(&name("a")));
+    assert!(bench.calls.is_empty());
 }
 
 #[test]
@@ -399,7 +416,14 @@ fn complete(bench: &mut Bench, client: u64) {
     let op = update(9, 7, &[("/file", "blake3:ab/7")], SITES).op;
     let client = cheops_core::ClientId(client);
     let wait_ms = 1_000;
-    bench.step("a", Event::Complete { client, op, wait_ms });
+    bench.step(
+        "a",
+        Event::Complete {
+            client,
+            op,
+            wait_ms,
+        },
+    );
 }
 
 fn entries(bench: &Bench, at: &str) -> usize {
@@ -412,7 +436,11 @@ fn a_streamed_request_gets_its_position_when_it_is_whole_and_accepted() {
     let mut bench = made(SITES);
     let call = streaming(&mut bench, 2);
     bench.wait(100_000);
-    assert_eq!(bench.answer_to(2), None, "nobody waits too long for an upload");
+    assert_eq!(
+        bench.answer_to(2),
+        None,
+        "nobody waits too long for an upload"
+    );
     assert_eq!((entries(&bench, "a"), entries(&bench, "b")), (1, 1));
     complete(&mut bench, 3);
     assert_eq!(bench.answer_to(3), Some(&Answer::Accepted));
@@ -424,6 +452,28 @@ fn a_streamed_request_gets_its_position_when_it_is_whole_and_accepted() {
     serve(&mut bench);
     let view = bench.sites[&name("b")].replicant(ReplicantId(7)).unwrap();
     assert_eq!(view.desired["/file"], "blake3:ab/7");
+    assert_eq!(progress(&bench, "a", 9, "b"), Progress::Applied);
+}
+
+#[test]
+fn a_streamed_request_that_is_whole_before_its_turn_is_like_any_other() {
+    let mut bench = made(SITES);
+    bench.submit("a", 5, update(10, 7, &[("x", "1")], SITES));
+    let (first, _) = bench.call_at("a");
+    let mut submission = update(9, 7, &[("/file", "-")], SITES);
+    submission.op.repeat = cheops_core::operation::Repeat::Safe;
+    let client = cheops_core::ClientId(2);
+    bench.step("a", Event::Stream { client, submission });
+    complete(&mut bench, 3);
+    assert_eq!(bench.answer_to(3), Some(&Answer::Accepted));
+    bench.outcome("a", first, applied(None));
+    let (_, call) = bench.call_at("a");
+    let Call::Run { op, .. } = call else {
+        panic!("{call:?}");
+    };
+    assert_eq!(op.fields["/file"], "blake3:ab/7");
+    bench.start("a", 1);
+    serve(&mut bench);
     assert_eq!(progress(&bench, "a", 9, "b"), Progress::Applied);
 }
 
@@ -450,7 +500,10 @@ fn a_streamed_request_that_was_not_whole_never_was() {
     let call = streaming(&mut bench, 2);
     bench.outcome("a", call, refused(Refusal::Verdict, 403));
     let said = bench.answer_to(2).expect("it is answered");
-    assert!(matches!(said, Answer::Service { status: 403, .. }), "{said:?}");
+    assert!(
+        matches!(said, Answer::Service { status: 403, .. }),
+        "{said:?}"
+    );
     serve(&mut bench);
     assert_eq!((entries(&bench, "a"), entries(&bench, "b")), (1, 1));
 }
@@ -472,7 +525,10 @@ fn nobody_streams_to_a_site_that_does_not_lead_or_cannot_ask() {
     let mut bench = made(SITES);
     let submission = update(9, 7, &[("/file", "-")], SITES);
     let client = cheops_core::ClientId(2);
-    let event = Event::Stream { client, submission: submission.clone() };
+    let event = Event::Stream {
+        client,
+        submission: submission.clone(),
+    };
     bench.step("b", event.clone());
     let elsewhere = Answer::Unavailable(Problem::NotLeader(name("a")));
     assert_eq!(bench.answer_to(2), Some(&elsewhere));
@@ -481,7 +537,10 @@ fn nobody_streams_to_a_site_that_does_not_lead_or_cannot_ask() {
     let (call, _) = bench.call_at("a");
     bench.outcome("a", call, refused(Refusal::NoRoom, 507));
     bench.step("a", event);
-    assert_eq!(bench.answer_to(2), Some(&Answer::Unavailable(Problem::Busy)));
+    assert_eq!(
+        bench.answer_to(2),
+        Some(&Answer::Unavailable(Problem::Busy))
+    );
     assert_eq!(entries(&bench, "a"), 2);
 }
 
@@ -495,7 +554,10 @@ fn what_is_streamed_and_never_made_leaves_nothing() {
     bench.wait(100);
     assert!(bench.sites[&name("a")].replicant(ReplicantId(7)).is_none());
     let kept = bench.found("a");
-    assert!(kept.iter().all(|(table, ..)| *table == cheops_core::Table::Site));
+    assert!(
+        kept.iter()
+            .all(|(table, ..)| *table == cheops_core::Table::Site)
+    );
 }
 
 #[test]

@@ -39,6 +39,11 @@ impl<'a> Glance<'a> {
         self.replicant.record.meta.as_deref()
     }
 
+    /// What it lies below.
+    pub fn parent(&self) -> Option<ReplicantId> {
+        self.replicant.record.parent
+    }
+
     /// How it was made.
     pub fn create(&self) -> Option<&'a Operation> {
         self.replicant.record.create.as_ref()
@@ -79,6 +84,20 @@ impl<'a> Glance<'a> {
         let progress = self.replicant.progress.get(site);
         let have = progress.and_then(|known| known.have).unwrap_or(0);
         self.leads().then(|| self.last().saturating_sub(have))
+    }
+
+    /// Where the request entered that this site's service is being asked about, or is asked about next.
+    pub fn origin(&self) -> Option<&'a SiteName> {
+        let gate = self.replicant.record.gate.as_ref();
+        let latest = || {
+            let entries = self.replicant.log.iter();
+            let origin = entries.filter_map(|kept| match &kept.entry.body {
+                Body::Run(op) => Some(&op.origin),
+                Body::Void(_) | Body::Park(_) => None,
+            });
+            origin.last()
+        };
+        gate.map(|gate| &gate.op.origin).or_else(latest)
     }
 
     /// True if clients have deleted it.

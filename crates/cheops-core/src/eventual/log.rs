@@ -277,10 +277,13 @@ impl Log {
     /// Conflicts nobody has resolved.
     pub(crate) fn parked(&self) -> impl Iterator<Item = &Operation> {
         let voided = self.voided();
-        let logged = self.entries.iter().filter_map(|kept| match &kept.entry.body {
-            Body::Park(op) => Some(op),
-            Body::Run(_) | Body::Void(_) => None,
-        });
+        let logged = self
+            .entries
+            .iter()
+            .filter_map(|kept| match &kept.entry.body {
+                Body::Park(op) => Some(op),
+                Body::Run(_) | Body::Void(_) => None,
+            });
         let all = self.base.parked.iter().chain(logged);
         all.filter(move |op| !voided.contains(&op.id))
     }

@@ -17,6 +17,9 @@ pub(super) const STEP_EVENTS_MAX: usize = 128;
 /// largest operations, about 5 MiB, so that a batch of the store (8 MiB) holds both.
 pub(super) const STEP_BYTES_MAX: usize = 2 << 20;
 
+/// And how many records: with those of one more event, a batch of the store (4,096) holds them.
+pub(super) const STEP_RECORDS_MAX: usize = 2_048;
+
 /// One frame between agents: a full batch of the largest entries fits. A longer one ends the connection.
 pub(super) const FRAME_BYTES_MAX: usize = 32 << 20;
 
@@ -39,6 +42,16 @@ pub(super) const ANSWER_BYTES_MAX: usize = 128 << 10;
 /// A list read to look for one resource. A longer one tells nothing.
 pub(super) const PROBE_BYTES_MAX: usize = 16 << 20;
 
+/// Content that one site gets from another on behalf of an operation: held whole. Larger content has to be brought there by
+/// its client; until then the service refuses what names it.
+pub(super) const CONTENT_BYTES_MAX: usize = 16 << 20;
+
+/// How long that may take.
+pub(super) const CONTENT_TIME_MAX: Duration = Duration::from_secs(30);
+
+/// So many of them at a time, for what they weigh. Others wait.
+pub(super) const BRINGS_MAX: usize = 2;
+
 /// After the disk refused, how long until the records are read again.
 pub(super) const DISK_PAUSE: Duration = Duration::from_millis(500);
 
@@ -47,5 +60,5 @@ pub(super) const NAP_MAX: Duration = Duration::from_secs(60);
 
 /// The body of a replicated request. It stands in the record of its replicant several times (as it came, as fields, at the gate, as
 /// last written), beside headers of up to 64 KiB, and 32 operations may come in one message: all of that has to fit one
-/// value (1 MiB) and one batch (8 MiB) of the store. A longer one is 413, and will be a blob.
+/// value (1 MiB) and one batch (8 MiB) of the store. A longer one is a content in a file, if it is not JSON, else 413.
 pub const BODY_BYTES_MAX: usize = 32 << 10;

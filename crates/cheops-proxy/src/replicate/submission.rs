@@ -3,7 +3,7 @@
 use bytes::Bytes;
 use cheops_core::operation::{DoubtBy, Fields, Handover, Kind, Mode, Naming, Repeat, Submission};
 use cheops_core::{Operation, OperationId, ReplicantId, Shape};
-use cheops_engine::replication::{Asked, HOMES, Known, encode, opaque_reference};
+use cheops_engine::replication::{Asked, Content, HOMES, Known, encode, opaque_reference};
 use cheops_model::{Failover, Guarantee, SiteName};
 use cheops_rest::{
     Body as RestBody, Chosen, FieldFault, Given, Id, Meaning, RewriteError, Side, Written,
@@ -16,6 +16,9 @@ use super::{Replicas, Spread, target};
 use crate::here::Call;
 use crate::problem::Problem;
 
+/// In place of the reference to a content that is still coming in. No JSON, as a reference is none.
+const STREAMING: &str = "streaming";
+
 /// Of a request that may change something, before anybody has decided about it.
 pub(super) struct Draft<'a> {
     pub(super) replicas: &'a Replicas,
@@ -26,6 +29,8 @@ pub(super) struct Draft<'a> {
     pub(super) homes: Vec<String>,
     /// How long the service may take.
     pub(super) patience_ms: u64,
+    /// In place of the body, of which only the beginning is here.
+    pub(super) content: Option<Content>,
 }
 
 impl Draft<'_> {
@@ -36,7 +41,7 @@ impl Draft<'_> {
         let naming = self.name(&mut asked, ReplicantId::from(id));
         let api = &self.replicas.api;
         let media = content_type(&asked);
-        let written = api.written_by_create(&asked.kind, media, &asked.body);
+        let written = api.written_by_create(&asked.kind, media, self.seen(&asked));
         let fields = self.fields(written.map_err(bad_body)?, &Fields::new(), &asked);
         let (ttl_ms, handover) = match &spread.guarantee {
             Guarantee::Eventual { ttl, failover } => (
@@ -127,6 +132,10 @@ impl Draft<'_> {
         if let Some(id) = of_client {
             return Naming::Chosen(id);
         }
+        if asked.content.is_some() {
+            // There is no place in it for an id.
+            return Naming::Minted;
+        }
         let shape = match api.given(&asked.kind) {
             None => return Naming::Minted,
             Some(Given::Uuid) => Shape::Uuid,
@@ -165,16 +174,29 @@ impl Draft<'_> {
             return Ok(Fields::new());
         };
         let media = content_type(asked);
-        let written = api.written_by_update(item, &asked.method, media, &asked.body, desired);
+        let body = self.seen(asked);
+        let written = api.written_by_update(item, &asked.method, media, body, desired);
         Ok(self.fields(written.map_err(bad_body)?, desired, asked))
     }
 
     fn fields(&self, mut written: Written, desired: &Fields, asked: &Asked) -> Fields {
         if let Some(opaque) = &written.opaque {
-            let reference = opaque_reference(&asked.body);
+            let reference = match &self.content {
+                None => opaque_reference(&asked.body),
+                Some(Content::Blob(of)) => of.to_string(),
+                Some(Content::Streaming(_)) => STREAMING.to_owned(),
+            };
             written.fields.insert(opaque.clone(), reference);
         }
         written.over(desired)
+    }
+
+    /// The body, in the ids that clients see, or the beginning of a content.
+    fn seen<'b>(&'b self, asked: &'b Asked) -> &'b [u8] {
+        match &self.content {
+            None => &asked.body,
+            Some(_) => &self.body,
+        }
     }
 
     /// The request in the ids that clients see.
@@ -197,10 +219,17 @@ impl Draft<'_> {
             encoding: text(headers, header::CONTENT_ENCODING),
             bytes: &self.body,
         };
-        let body = api.rewrite_body(&body, map).map_err(unclear_body)?;
+        let body = match &self.content {
+            None => api
+                .rewrite_body(&body, map)
+                .map_err(unclear_body)?
+                .into_owned(),
+            Some(_) => Vec::new(),
+        };
         Ok(Asked {
             method: method.to_owned(),
-            body: body.into_owned(),
+            body,
+            content: self.content.clone(),
             headers: kept(headers, &self.homes),
             path,
             collection,
@@ -280,7 +309,15 @@ fn content_type(asked: &Asked) -> Option<&str> {
 /// Of what the request asks for, to tell a retry from another request with the same key.
 fn digest(asked: &Asked) -> u64 {
     let mut hasher = blake3::Hasher::new();
-    for part in [asked.method.as_bytes(), asked.path.as_bytes(), &asked.body] {
+    let content = match &asked.content {
+        Some(Content::Blob(of)) => of.to_string(),
+        Some(Content::Streaming(_)) | None => String::new(),
+    };
+    let body = match &asked.content {
+        Some(_) => content.as_bytes(),
+        None => &asked.body,
+    };
+    for part in [asked.method.as_bytes(), asked.path.as_bytes(), body] {
         hasher.update(&(part.len() as u64).to_be_bytes());
         hasher.update(part);
     }

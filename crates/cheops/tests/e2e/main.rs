@@ -7,6 +7,7 @@ mod common;
 
 mod admin;
 mod attacks;
+mod blobs;
 mod bodies;
 mod cuts;
 mod forward;

@@ -3,11 +3,13 @@
 use std::time::{Instant, SystemTime};
 
 use cheops_core::eventual::{OperationView, Progress, Step};
-use cheops_core::{Answer, OperationId, ReplicantId, Site};
+use cheops_core::{Answer, OperationId, ReplicantId, Site, Wait};
 
 use super::super::Replication;
+use super::super::blobs::{Arrived, Blobs};
 use super::super::shard::NotTaken;
-use super::{List, OperationItem, Page, SiteStep, asked, rfc3339, word};
+use super::super::wire::Content;
+use super::{ContentItem, List, OperationItem, Page, SiteStep, asked, rfc3339, word};
 
 /// Which operations are wanted. Empty is all.
 #[derive(Clone, Debug, Default)]
@@ -42,11 +44,12 @@ impl Replication {
     /// A page of what is not finished everywhere, newest first.
     pub async fn operations(&self, filter: OperationFilter, page: Page) -> List<OperationItem> {
         let (wanted, clock) = (page.clone(), self.clock());
+        let blobs = self.0.blobs.clone();
         let parts = self.look_everywhere(move |site| {
             let items = site.every_operation().filter_map(|view| {
                 let created_ms = view.op.as_ref().and_then(asked).map(|a| a.created_ms);
                 let id = view.op.as_ref()?.id;
-                let item = item(site, id, &view, clock);
+                let item = item(site, id, &view, clock, &blobs);
                 fits(&item, &filter).then(|| (key(created_ms.unwrap_or(0), id), item))
             });
             wanted.cut(items)
@@ -57,12 +60,14 @@ impl Replication {
     /// One operation, while anything is known of it.
     pub async fn operation(&self, id: &str) -> Option<OperationItem> {
         let (op, clock) = (operation_id(id)?, self.clock());
+        let blobs = self.0.blobs.clone();
         let look = move |site: &Site| {
             let view = site.operation(op)?;
-            Some(item(site, op, &view, clock))
+            Some(item(site, op, &view, clock, &blobs))
         };
         // What makes a replicant is where that is.
-        if let Some(found) = self.look(ReplicantId::from(op), look).await.flatten() {
+        let first = self.look(ReplicantId::from(op), look.clone());
+        if let Some(found) = first.await.flatten() {
             return Some(found);
         }
         let mut found = self.look_everywhere(look).await.into_iter().flatten();
@@ -116,7 +121,13 @@ fn fits(item: &OperationItem, filter: &OperationFilter) -> bool {
         && state.is_none_or(|state| item.sites.values().any(|step| step.state == state))
 }
 
-fn item(site: &Site, id: OperationId, view: &OperationView, clock: Clock) -> OperationItem {
+fn item(
+    site: &Site,
+    id: OperationId,
+    view: &OperationView,
+    clock: Clock,
+    blobs: &Blobs,
+) -> OperationItem {
     let glance = view.replicant.and_then(|id| site.glance(id));
     let op = view.op.as_ref();
     let made = op.and_then(asked);
@@ -130,8 +141,14 @@ fn item(site: &Site, id: OperationId, view: &OperationView, clock: Clock) -> Ope
         _ => None,
     };
     let meta = glance.and_then(|glance| glance.meta()).map(str::to_owned);
-    let step =
-        |(site, step): (&cheops_model::SiteName, &Step)| (site.clone(), told_step(step, clock));
+    let content = made.as_ref().and_then(|made| made.content.clone());
+    let step = |(site, step): (&cheops_model::SiteName, &Step)| {
+        let arrived = content.as_ref().map(|content| blobs.arrived(content, site));
+        (
+            site.clone(),
+            told_step(step, clock, arrived.unwrap_or_default()),
+        )
+    };
     OperationItem {
         id: format!("{:032x}", id.0),
         resource: meta.or(told),
@@ -142,11 +159,25 @@ fn item(site: &Site, id: OperationId, view: &OperationView, clock: Clock) -> Ope
         created: created_ms.and_then(rfc3339),
         expires: expires_ms.and_then(rfc3339),
         position: view.index,
+        content: content.as_ref().map(told_content),
         sites: view.sites.iter().map(step).collect(),
     }
 }
 
-fn told_step(step: &Step, clock: Clock) -> SiteStep {
+fn told_content(content: &Content) -> ContentItem {
+    match content {
+        Content::Streaming(_) => ContentItem {
+            hash: None,
+            bytes: None,
+        },
+        Content::Blob(of) => ContentItem {
+            hash: Some(of.name()),
+            bytes: Some(of.bytes),
+        },
+    }
+}
+
+fn told_step(step: &Step, clock: Clock, arrived: Arrived) -> SiteStep {
     let next_try = step.next_try_ms.and_then(|at| {
         let wait_ms = at.saturating_sub(clock.monotonic_ms);
         rfc3339(clock.unix_ms.saturating_add(wait_ms))
@@ -170,6 +201,13 @@ fn told_step(step: &Step, clock: Clock) -> SiteStep {
         .map_or_else(String::new, |status| format!(" ({status})"));
     let error = match step.progress {
         Progress::Refused => Some(format!("the service there will not{said}")),
+        Progress::Waiting if step.status == Some(Wait::Held.status()) => {
+            Some("the site is held: it takes no changes from elsewhere".to_owned())
+        }
+        Progress::Waiting if step.status == Some(Wait::Blob.status()) => {
+            let why = arrived.trouble.unwrap_or("its content is not there yet");
+            Some(why.to_owned())
+        }
         Progress::Waiting => Some(format!("the service there cannot now{said}")),
         Progress::InDoubt => Some("it may have been done; nobody can tell".to_owned()),
         Progress::Held => Some("something before it is in its way there".to_owned()),
@@ -188,5 +226,6 @@ fn told_step(step: &Step, clock: Clock) -> SiteStep {
         attempts: (step.attempts > 0).then_some(step.attempts),
         next_try,
         error,
+        received: arrived.bytes,
     }
 }

@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
-use cheops_core::Event;
 use cheops_core::eventual::{Glance, Repair, ReplicaState, Row};
 use cheops_core::operation::{Form, Handover};
+use cheops_core::{Event, Wait};
 use cheops_model::{Failover, Guarantee, SiteName};
 
 use super::super::Replication;
@@ -187,7 +187,10 @@ fn resource(glance: &Glance<'_>, here: &SiteName) -> Option<Resource> {
     let replica = |(site, row): (&SiteName, &Row)| {
         let mut replica = replica(row);
         if site == here && glance.is_stranded() {
-            replica.waiting = Some("another site has no record of it: somebody decides".to_owned());
+            replica.waiting = Some(
+                "stranded: this site was removed, or no other has a record of it; somebody decides"
+                    .to_owned(),
+            );
         }
         (site.clone(), replica)
     };
@@ -213,6 +216,12 @@ fn replica(row: &Row) -> Replica {
     let waiting = row.note.map(|(position, status)| match row.state {
         ReplicaState::InDoubt => format!("position {position} may have been done"),
         ReplicaState::Diverged => format!("position {position} was refused with {status}"),
+        _ if status == Wait::Held.status() => {
+            format!("position {position} waits: the site takes no changes from elsewhere")
+        }
+        _ if status == Wait::Blob.status() => {
+            format!("position {position} waits for its content")
+        }
         _ => format!("position {position} was answered {status}, and is tried again"),
     });
     Replica {

@@ -28,6 +28,7 @@ impl Caller {
             create: None,
             latest: None,
             desired: Fields::new(),
+            sites: Vec::new(),
         };
         let item = desk.item(create, known.local.as_deref()?);
         let heard = desk.get(&item, create, PROBE_BYTES_MAX).await.ok()?;
@@ -52,7 +53,14 @@ impl Desk<'_> {
         bytes_max: usize,
     ) -> Result<Heard, Outcome> {
         let request = request("GET", target, name, &With::Rights, Vec::new());
-        let request = request.ok_or(Outcome::NotSent)?;
+        let mut request = request.ok_or(Outcome::NotSent)?;
+        // What is kept to the byte is asked for in the form in which it was written.
+        if let Some(media) = name.header("content-type")
+            && self.api().is_opaque(&name.kind)
+            && let Ok(media) = header::HeaderValue::from_bytes(media)
+        {
+            request.headers_mut().insert(header::ACCEPT, media);
+        }
         self.ask(request, bytes_max).await
     }
 
