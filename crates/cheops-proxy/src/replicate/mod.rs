@@ -206,17 +206,28 @@ fn may_hold_id(target: &str) -> bool {
     const SHORTEST: u32 = 16;
     let mut run = 0;
     for byte in target.bytes() {
-        run = match byte {
-            b'0'..=b'9' | b'a'..=b'f' | b'A'..=b'F' | b'-' => run + 1,
-            b'%' => return true,
-            _ => 0,
+        run = if DIGITS[usize::from(byte)] {
+            run + 1
+        } else {
+            0
         };
-        if run == SHORTEST {
+        if run == SHORTEST || byte == b'%' {
             return true;
         }
     }
     false
 }
+
+/// What such an id is made of; looked up, since every local request is gone through.
+const DIGITS: [bool; 256] = {
+    let mut table = [false; 256];
+    let mut byte = 0;
+    while byte < 256 {
+        table[byte] = (byte as u8).is_ascii_hexdigit() || byte as u8 == b'-';
+        byte += 1;
+    }
+    table
+};
 
 impl Replicas {
     fn ids(&self) -> Ids<'_> {
