@@ -177,6 +177,19 @@ impl Pattern {
         Err(ProfileError::new(key, fault))
     }
 
+    /// As a path, if nothing in it stands for something else.
+    pub(crate) fn literal(&self) -> Option<String> {
+        let mut path = String::new();
+        for part in &self.parts {
+            let Part::Fixed(name) = part else {
+                return None;
+            };
+            path.push('/');
+            path.push_str(name);
+        }
+        Some(path)
+    }
+
     /// The last name in it.
     pub(crate) fn last_name(&self) -> &str {
         let names = self.parts.iter().rev().find_map(|part| match part {

@@ -3,6 +3,7 @@
 
 mod create;
 mod look;
+mod renewed;
 mod run;
 
 use std::borrow::Cow;
@@ -11,7 +12,7 @@ use std::sync::{Arc, RwLock};
 
 use bytes::Bytes;
 use cheops_core::operation::{Fields, Refusal};
-use cheops_core::{Call, CallId, MeshKey, Operation, Outcome, ReplicantId, Wait};
+use cheops_core::{Call, CallId, MeshKey, Operation, OperationId, Outcome, ReplicantId, Wait};
 use cheops_model::SiteName;
 use cheops_rest::{Api, Body, CallKind, Class, Id, Side};
 use http_body_util::Full;
@@ -24,6 +25,7 @@ use super::http::{Heard, Silence, Way};
 use super::index::Index;
 use super::shard::{Inbox, Input};
 use super::wire::{self, Asked, Replied};
+use renewed::Renewed;
 
 /// The request cannot be made of what is known.
 const UNPROCESSABLE: u16 = 422;
@@ -52,6 +54,14 @@ struct Inner {
     index: Arc<Index>,
     key: MeshKey,
     runtime: Handle,
+    renewed: Renewed,
+}
+
+impl Inner {
+    fn asked(&self, op: &Operation) -> Option<Asked> {
+        let asked = wire::decode(&op.rest)?;
+        Some(self.renewed.over(op.id, asked))
+    }
 }
 
 struct Service {
@@ -74,6 +84,7 @@ impl Caller {
             index,
             key,
             runtime,
+            renewed: Renewed::default(),
         }))
     }
 
@@ -91,6 +102,16 @@ impl Caller {
     /// What has to be known of a service's API.
     pub(super) fn api(&self, service: &str) -> Option<Arc<Api>> {
         self.service(service).map(|service| service.api.clone())
+    }
+
+    /// The request that an operation stands for, with the credentials its caller gave last.
+    pub(super) fn asked(&self, op: &Operation) -> Option<Asked> {
+        self.0.asked(op)
+    }
+
+    /// From now on an operation is run with these headers in place of those it came with.
+    pub(super) fn renew(&self, op: OperationId, headers: Vec<(String, Vec<u8>)>) {
+        self.0.renewed.put(op, headers);
     }
 
     /// Makes the call in its own time; its outcome comes to `door`.
@@ -204,8 +225,8 @@ impl Desk<'_> {
         self.latest.as_ref().or(self.create.as_ref())
     }
 
-    fn asked(op: &Operation) -> Option<Asked> {
-        wire::decode(&op.rest)
+    fn asked(&self, op: &Operation) -> Option<Asked> {
+        self.inner.asked(op)
     }
 
     /// What this site calls what clients call `id`; its own resource as `own`.

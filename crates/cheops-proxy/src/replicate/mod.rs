@@ -6,8 +6,11 @@
 
 mod answer;
 mod body;
+mod documents;
 mod ids;
 mod list;
+mod precondition;
+mod queue;
 mod read;
 mod submission;
 mod write;
@@ -27,6 +30,8 @@ use crate::problem::Problem;
 use crate::route::Journey;
 use crate::service::Service;
 pub(crate) use answer::operation_url;
+pub(crate) use documents::Documents;
+pub(crate) use queue::{Queue, carry};
 use ids::{Ids, fits};
 use write::Wanted;
 

@@ -90,7 +90,10 @@ pub(super) async fn change(
     let id = known.id;
     let desired = engine.look(id, move |site| site.replicant(id).map(|view| view.desired));
     let desired = desired.await.flatten().unwrap_or_default();
-    submit(journey, draft.as_ref().change(known, &wanted, &desired)?).await
+    let draft = draft.as_ref();
+    let mut submission = draft.change(known, &wanted, &desired)?;
+    submission.op.expects = draft.expects(known).await?;
+    submit(journey, submission).await
 }
 
 async fn submit(journey: &Journey<'_>, submission: Submission) -> Result<Response<Body>, Problem> {
@@ -105,13 +108,13 @@ async fn submit(journey: &Journey<'_>, submission: Submission) -> Result<Respons
 }
 
 /// A request with its body, and what it came with.
-struct Whole<'a> {
+pub(super) struct Whole<'a> {
     journey: &'a Journey<'a>,
     call: Call,
     body: bytes::Bytes,
 }
 
-async fn draft<'a>(journey: &'a Journey<'a>, mut call: Call) -> Result<Whole<'a>, Problem> {
+pub(super) async fn draft<'a>(journey: &'a Journey<'a>, mut call: Call) -> Result<Whole<'a>, Problem> {
     let body = std::mem::replace(&mut call.body, Body::empty());
     let body = of_request(journey.worker, &journey.patience, body, BODY_BYTES_MAX).await?;
     Ok(Whole {
@@ -122,7 +125,7 @@ async fn draft<'a>(journey: &'a Journey<'a>, mut call: Call) -> Result<Whole<'a>
 }
 
 impl Whole<'_> {
-    fn as_ref(&self) -> Draft<'_> {
+    pub(super) fn as_ref(&self) -> Draft<'_> {
         let left = self.journey.patience.time_left(Instant::now());
         let scope = self.journey.trail.map(|trail| &trail.scope);
         Draft {

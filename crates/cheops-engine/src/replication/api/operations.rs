@@ -3,7 +3,8 @@
 use std::time::{Instant, SystemTime};
 
 use cheops_core::eventual::{OperationView, Progress, Step};
-use cheops_core::{Answer, OperationId, ReplicantId, Site};
+use cheops_core::operation::Form;
+use cheops_core::{Answer, OperationId, ReplicantId, Site, Wait};
 
 use super::super::Replication;
 use super::super::shard::NotTaken;
@@ -56,10 +57,16 @@ impl Replication {
 
     /// One operation, while anything is known of it.
     pub async fn operation(&self, id: &str) -> Option<OperationItem> {
+        self.operation_with_scope(id).await.map(|(item, _)| item)
+    }
+
+    /// The same, with the scope it came with.
+    pub async fn operation_with_scope(&self, id: &str) -> Option<(OperationItem, Option<String>)> {
         let (op, clock) = (operation_id(id)?, self.clock());
         let look = move |site: &Site| {
             let view = site.operation(op)?;
-            Some(item(site, op, &view, clock))
+            let scope = view.op.as_ref().and_then(asked).and_then(|made| made.scope);
+            Some((item(site, op, &view, clock), scope))
         };
         // What makes a replicant is where that is.
         if let Some(found) = self.look(ReplicantId::from(op), look).await.flatten() {
@@ -67,6 +74,13 @@ impl Replication {
         }
         let mut found = self.look_everywhere(look).await.into_iter().flatten();
         found.next()
+    }
+
+    /// Credentials of its caller, in place of those that it came with.
+    pub fn renew(&self, id: &str, headers: Vec<(String, Vec<u8>)>) -> Result<(), NotRetried> {
+        let op = operation_id(id).ok_or(NotRetried::Unknown)?;
+        self.0.caller.renew(op, headers);
+        Ok(())
     }
 
     /// Gives an operation up, if no site was called for it.
@@ -130,8 +144,21 @@ fn item(site: &Site, id: OperationId, view: &OperationView, clock: Clock) -> Ope
         _ => None,
     };
     let meta = glance.and_then(|glance| glance.meta()).map(str::to_owned);
-    let step =
-        |(site, step): (&cheops_model::SiteName, &Step)| (site.clone(), told_step(step, clock));
+    let queued = glance.is_some_and(|glance| glance.form() == Form::Queue);
+    let late = queued && expires_ms.is_some_and(|at| at <= clock.unix_ms);
+    let steps = view.sites.iter().filter(|(at, _)| !queued || *at != site.name());
+    let step = |(site, step): (&cheops_model::SiteName, &Step)| {
+        // Its target will not run it, whenever it is back.
+        let expired = late && step.progress == Progress::Queued;
+        let step = match expired {
+            true => Step {
+                progress: Progress::Expired,
+                ..step.clone()
+            },
+            false => step.clone(),
+        };
+        (site.clone(), told_step(&step, clock))
+    };
     OperationItem {
         id: format!("{:032x}", id.0),
         resource: meta.or(told),
@@ -142,7 +169,20 @@ fn item(site: &Site, id: OperationId, view: &OperationView, clock: Clock) -> Ope
         created: created_ms.and_then(rfc3339),
         expires: expires_ms.and_then(rfc3339),
         position: view.index,
-        sites: view.sites.iter().map(step).collect(),
+        sites: steps.map(step).collect(),
+    }
+}
+
+/// Why an operation cannot run now.
+fn waiting(status: Option<u16>) -> String {
+    let is = |wait: Wait| status == Some(wait.status());
+    match status {
+        _ if is(Wait::Credentials) => {
+            "credentials: they have lapsed; give others with `cheops op retry`".to_owned()
+        }
+        _ if is(Wait::Dependency) => "dependency: what it names is not there yet".to_owned(),
+        Some(status) => format!("the service there cannot now ({status})"),
+        None => "the service there cannot now".to_owned(),
     }
 }
 
@@ -170,7 +210,7 @@ fn told_step(step: &Step, clock: Clock) -> SiteStep {
         .map_or_else(String::new, |status| format!(" ({status})"));
     let error = match step.progress {
         Progress::Refused => Some(format!("the service there will not{said}")),
-        Progress::Waiting => Some(format!("the service there cannot now{said}")),
+        Progress::Waiting => Some(waiting(step.status)),
         Progress::InDoubt => Some("it may have been done; nobody can tell".to_owned()),
         Progress::Held => Some("something before it is in its way there".to_owned()),
         Progress::Expired => Some("it was too late to run it".to_owned()),
