@@ -14,6 +14,7 @@ import time
 import agents
 import install
 import processes
+import replicas
 import sites
 from settings import service
 
@@ -65,6 +66,7 @@ def tell(bed):
     unpatched(story)
     clear(story)
     image_here_and_there(story)
+    replicas.tell(story)
     if bed.has("compute"):
         server_here(story)
         server_shared(story)

@@ -14,6 +14,7 @@ const LAYERS: &[(&str, u32)] = &[
     ("cheops-model", 1),
     ("cheops-scope", 2),
     ("cheops-core", 2),
+    ("cheops-blob", 2),
     ("cheops-store", 2),
     ("cheops-relay", 2),
     ("cheops-rest", 2),

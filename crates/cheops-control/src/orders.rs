@@ -86,7 +86,9 @@ pub(crate) async fn rescope(
         Some(why) => Some(why),
         None => sources.replication.lacking(&known, &placed.sites).await,
     };
-    let plan = sources.replication.plan_move(&known, &placed.sites, lacking);
+    let plan = sources
+        .replication
+        .plan_move(&known, &placed.sites, lacking);
     if rescope.plan {
         return Ok(Json(plan).into_response());
     }
@@ -94,10 +96,17 @@ pub(crate) async fn rescope(
         return Err(Problem::Conflict(why));
     }
     let moved = match plan.joining.is_empty() && plan.leaving.is_empty() {
-        true => sources.replication.resource(&known).await.ok_or(NotDone::Gone),
+        true => sources
+            .replication
+            .resource(&known)
+            .await
+            .ok_or(NotDone::Gone),
         false => {
             let scope = &rescope.scope;
-            sources.replication.rescope(&known, placed.sites, scope).await
+            sources
+                .replication
+                .rescope(&known, placed.sites, scope)
+                .await
         }
     };
     Ok(Json(moved.map_err(|why| not_done(&id, why))?).into_response())

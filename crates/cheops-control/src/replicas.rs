@@ -4,10 +4,10 @@ use std::collections::BTreeMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
 
+use axum::Json;
 use axum::extract::{Path, Query, State};
 use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::{IntoResponse, Response};
-use axum::Json;
 use bytes::Bytes;
 use cheops_engine::replication::Known;
 use cheops_engine::replication::api::{
@@ -186,7 +186,9 @@ pub(crate) async fn retry(
     for site in sites {
         if site == sources.here() {
             if !headers.is_empty() {
-                let renewed = sources.replication.renew(&id, orders::lower(headers.clone()));
+                let renewed = sources
+                    .replication
+                    .renew(&id, orders::lower(headers.clone()));
                 renewed.map_err(|_| no_operation(&id))?;
             }
             let mended = sources.replication.repair(&known, How::RETRY).await;

@@ -14,6 +14,10 @@ const OPENAPI: &str = include_str!("../openapi.json");
 /// One page.
 struct Route {
     path: &'static str,
+    #[cfg_attr(
+        not(test),
+        expect(dead_code, reason = "compared with what is described")
+    )]
     method: &'static str,
     answer: MethodRouter<Sources>,
 }
@@ -124,7 +128,9 @@ mod tests {
                     let place = reference.strip_prefix('#').unwrap();
                     assert!(whole.pointer(place).is_some(), "{reference}");
                 }
-                members.values().for_each(|part| check_references(part, whole));
+                members
+                    .values()
+                    .for_each(|part| check_references(part, whole));
             }
             Value::Array(items) => items.iter().for_each(|part| check_references(part, whole)),
             _ => (),

@@ -203,6 +203,8 @@ pub enum Wait {
     Credentials,
     /// A replicant that it names has no local id here yet.
     Dependency,
+    /// Its content is not on this site's disk yet.
+    Blob,
 }
 
 impl Wait {
@@ -211,6 +213,8 @@ impl Wait {
         match self {
             Wait::Credentials => 401,
             Wait::Dependency => 424,
+            // What no service says at the end.
+            Wait::Blob => 102,
         }
     }
 }

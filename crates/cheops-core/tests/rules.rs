@@ -384,3 +384,157 @@ fn what_is_done_everywhere_is_still_known_for_a_while() {
     assert!(bench.sites[&name("a")].operation(OperationId(99)).is_none());
     assert!(bench.sites[&name("a")].operations().count() >= 20);
 }
+
+/// A request whose content is coming in, at the gate of `a`.
+fn streaming(bench: &mut Bench, client: u64) -> cheops_core::CallId {
+    let mut streamed = update(9, 7, &[("/file", "-")], SITES);
+    streamed.op.repeat = cheops_core::operation::Repeat::Safe;
+    let client = cheops_core::ClientId(client);
+    let submission = streamed;
+    bench.step("a", Event::Stream { client, submission });
+    bench.call_at("a").0
+}
+
+fn complete(bench: &mut Bench, client: u64) {
+    let op = update(9, 7, &[("/file", "blake3:ab/7")], SITES).op;
+    let client = cheops_core::ClientId(client);
+    let wait_ms = 1_000;
+    bench.step(
+        "a",
+        Event::Complete {
+            client,
+            op,
+            wait_ms,
+        },
+    );
+}
+
+fn entries(bench: &Bench, at: &str) -> usize {
+    let view = bench.sites[&name(at)].replicant(ReplicantId(7));
+    view.expect("it is there").log.len()
+}
+
+#[test]
+fn a_streamed_request_gets_its_position_when_it_is_whole_and_accepted() {
+    let mut bench = made(SITES);
+    let call = streaming(&mut bench, 2);
+    bench.wait(100_000);
+    assert_eq!(
+        bench.answer_to(2),
+        None,
+        "nobody waits too long for an upload"
+    );
+    assert_eq!((entries(&bench, "a"), entries(&bench, "b")), (1, 1));
+    complete(&mut bench, 3);
+    assert_eq!(bench.answer_to(3), Some(&Answer::Accepted));
+    complete(&mut bench, 4);
+    let late = Answer::Unavailable(Problem::TooLate);
+    assert_eq!(bench.answer_to(4), Some(&late), "once is enough");
+    bench.outcome("a", call, applied(None));
+    assert!(matches!(bench.answer_to(2), Some(Answer::Service { .. })));
+    serve(&mut bench);
+    let view = bench.sites[&name("b")].replicant(ReplicantId(7)).unwrap();
+    assert_eq!(view.desired["/file"], "blake3:ab/7");
+    assert_eq!(progress(&bench, "a", 9, "b"), Progress::Applied);
+}
+
+#[test]
+fn a_streamed_request_that_was_not_whole_never_was() {
+    // Its agent stopped; its service was down; it had no room; it would not.
+    let mut bench = made(SITES);
+    streaming(&mut bench, 2);
+    bench.start("a", 1);
+    serve(&mut bench);
+    assert_eq!(bench.sites[&name("a")].operation(OperationId(9)), None);
+    assert_eq!((entries(&bench, "a"), entries(&bench, "b")), (1, 1));
+    let gone = Answer::Unavailable(Problem::TooLate);
+    for outcome in [
+        Outcome::NotSent,
+        Outcome::Unknown,
+        Outcome::Waits(Wait::Blob),
+        refused(Refusal::NoRoom, 507),
+    ] {
+        let call = streaming(&mut bench, 2);
+        bench.outcome("a", call, outcome);
+        assert_eq!(bench.answer_to(2), Some(&gone));
+    }
+    let call = streaming(&mut bench, 2);
+    bench.outcome("a", call, refused(Refusal::Verdict, 403));
+    let said = bench.answer_to(2).expect("it is answered");
+    assert!(
+        matches!(said, Answer::Service { status: 403, .. }),
+        "{said:?}"
+    );
+    serve(&mut bench);
+    assert_eq!((entries(&bench, "a"), entries(&bench, "b")), (1, 1));
+}
+
+#[test]
+fn a_whole_one_that_was_asked_about_is_done_after_a_restart() {
+    let mut bench = made(SITES);
+    streaming(&mut bench, 2);
+    complete(&mut bench, 3);
+    bench.start("a", 1);
+    serve(&mut bench);
+    let view = bench.sites[&name("b")].replicant(ReplicantId(7)).unwrap();
+    assert_eq!(view.desired["/file"], "blake3:ab/7");
+    assert_eq!(progress(&bench, "a", 9, "b"), Progress::Applied);
+}
+
+#[test]
+fn nobody_streams_to_a_site_that_does_not_lead_or_cannot_ask() {
+    let mut bench = made(SITES);
+    let submission = update(9, 7, &[("/file", "-")], SITES);
+    let client = cheops_core::ClientId(2);
+    let event = Event::Stream {
+        client,
+        submission: submission.clone(),
+    };
+    bench.step("b", event.clone());
+    let elsewhere = Answer::Unavailable(Problem::NotLeader(name("a")));
+    assert_eq!(bench.answer_to(2), Some(&elsewhere));
+    // Something before it waits here, so that this service cannot be asked.
+    bench.submit("a", 5, update(10, 7, &[("x", "1")], SITES));
+    let (call, _) = bench.call_at("a");
+    bench.outcome("a", call, refused(Refusal::NoRoom, 507));
+    bench.step("a", event);
+    assert_eq!(
+        bench.answer_to(2),
+        Some(&Answer::Unavailable(Problem::Busy))
+    );
+    assert_eq!(entries(&bench, "a"), 2);
+}
+
+#[test]
+fn what_is_streamed_and_never_made_leaves_nothing() {
+    let mut bench = Bench::new(SITES);
+    let submission = create(7, SITES);
+    let client = cheops_core::ClientId(2);
+    bench.step("a", Event::Stream { client, submission });
+    bench.start("a", 1);
+    bench.wait(100);
+    assert!(bench.sites[&name("a")].replicant(ReplicantId(7)).is_none());
+    let kept = bench.found("a");
+    assert!(
+        kept.iter()
+            .all(|(table, ..)| *table == cheops_core::Table::Site)
+    );
+}
+
+#[test]
+fn what_waits_for_its_content_goes_on_when_it_is_there() {
+    let mut bench = made(SITES);
+    let call = streaming(&mut bench, 2);
+    complete(&mut bench, 3);
+    bench.outcome("a", call, applied(None));
+    bench.settle();
+    let (call, _) = bench.call_at("b");
+    bench.outcome("b", call, Outcome::Waits(Wait::Blob));
+    bench.settle();
+    assert_eq!(progress(&bench, "a", 9, "b"), Progress::Waiting);
+    bench.step("b", Event::Hurry(ReplicantId(7)));
+    let (call, _) = bench.call_at("b");
+    bench.outcome("b", call, applied(None));
+    bench.settle();
+    assert_eq!(progress(&bench, "a", 9, "b"), Progress::Applied);
+}

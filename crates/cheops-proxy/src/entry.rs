@@ -22,7 +22,7 @@ use crate::headers::{self, Survey};
 use crate::here::{self, Call};
 use crate::home::{Homes, Sent};
 use crate::host;
-use crate::intake::Refused;
+use crate::intake::Signs;
 use crate::limits;
 use crate::own;
 use crate::problem::Problem;
@@ -43,8 +43,8 @@ pub(crate) struct Connection {
     /// `for=192.0.2.7`, the same for all its requests.
     pub(crate) forwarded: HeaderValue,
     pub(crate) idle: Rc<Idle>,
-    /// Whether what it said could be read two ways.
-    pub(crate) refused: Refused,
+    /// What can be seen of it while the HTTP library has it.
+    pub(crate) signs: Signs,
 }
 
 /// Answers one request of a client.
@@ -112,7 +112,7 @@ pub(crate) async fn serve(
 fn blame(connection: &Connection, problem: Problem) -> Problem {
     match problem {
         Problem::ServiceFailed { .. } | Problem::OutcomeUnknown { .. }
-            if connection.refused.get() =>
+            if connection.signs.refused() =>
         {
             Problem::BadRequest("its body is not framed as HTTP wants it".to_owned())
         }

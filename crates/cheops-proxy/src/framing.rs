@@ -91,6 +91,11 @@ impl Framing {
         Ok(())
     }
 
+    /// Whether every request that has begun has come to its end.
+    pub(crate) fn is_between_requests(&self) -> bool {
+        self.part == Part::Request && self.carry.is_empty()
+    }
+
     /// Reads lines for as long as there are any and lines are what is read, and tells how far.
     fn lines(&mut self, bytes: &[u8]) -> Result<usize, (usize, Violation)> {
         let mut at = 0;

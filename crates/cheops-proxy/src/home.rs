@@ -14,13 +14,14 @@
 //! Values are kept as keyed hashes, in memory alone, under a key that dies with the process.
 
 use std::collections::{HashMap, VecDeque};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::time::Instant;
 
 use cheops_model::{ServiceName, SiteName};
 use http::request::Parts;
 use http::{HeaderMap, HeaderName, HeaderValue, Method, Response, StatusCode, header};
 
+use crate::config::{ProxyConfig, ServiceConfig};
 use crate::limits;
 
 /// What is to be known of such values, and whom this site trusts with them.
@@ -69,6 +70,51 @@ pub(crate) struct Homes {
 }
 
 type Print = [u8; 32];
+
+/// The homes that an agent knows, of all its services, whatever its configuration becomes. Cheap to
+/// clone.
+#[derive(Clone, Default)]
+pub struct HomeBook(Arc<RwLock<Vec<Arc<Homes>>>>);
+
+impl HomeBook {
+    /// As a configuration has it, with nothing known yet.
+    pub fn of(config: &ProxyConfig) -> HomeBook {
+        let book = HomeBook::default();
+        book.turn_to(book.next(config));
+        book
+    }
+
+    /// What another configuration has; what stays as it was keeps what it knows.
+    pub(crate) fn next(&self, config: &ProxyConfig) -> Vec<Arc<Homes>> {
+        let all = self.all();
+        let homes = |service: &ServiceConfig| {
+            let rules = service.home.clone()?;
+            let same = all.iter().find(|h| h.is_of(&service.name, &rules));
+            Some(same.cloned().unwrap_or_else(|| {
+                let (name, here) = (service.name.clone(), config.here.clone());
+                Arc::new(Homes::new(name, here, rules))
+            }))
+        };
+        config.services.iter().filter_map(homes).collect()
+    }
+
+    pub(crate) fn turn_to(&self, next: Vec<Arc<Homes>>) {
+        *self.0.write().unwrap_or_else(PoisonError::into_inner) = next;
+    }
+
+    pub(crate) fn all(&self) -> Vec<Arc<Homes>> {
+        let all = self.0.read().unwrap_or_else(PoisonError::into_inner);
+        all.clone()
+    }
+
+    /// Learns from a logged request that is about to be made here: `told` is what was logged of the
+    /// values that its headers show.
+    pub fn learn_logged(&self, told: &HeaderValue, headers: &HeaderMap) {
+        for homes in self.all() {
+            homes.learn_logged(told, headers, Instant::now());
+        }
+    }
+}
 
 /// A request about a value, on its way to the value's home.
 pub(crate) struct Sent {
@@ -162,10 +208,38 @@ impl Homes {
         told
     }
 
+    /// The same for a request that is logged and made again elsewhere, perhaps on another site's
+    /// word: the home of each value, this site too.
+    pub(crate) fn logged(&self, headers: &HeaderMap, now: Instant) -> Vec<String> {
+        let mut told = Vec::new();
+        for name in &self.rules.shown {
+            if let Some(value) = headers.get(name) {
+                let home = self.find(value, now);
+                told.push(format!("{name}={}", home.as_ref().unwrap_or(&self.here)));
+            }
+        }
+        told
+    }
+
     /// Learns from a request that `peer` forwards, and from what it told of the values shown.
     pub(crate) fn learn(
         &self,
         peer: &SiteName,
+        told: Option<&HeaderValue>,
+        headers: &HeaderMap,
+        now: Instant,
+    ) {
+        self.take_in(Some(peer), told, headers, now);
+    }
+
+    /// Learns from a request out of a log, about to be made here.
+    pub(crate) fn learn_logged(&self, told: &HeaderValue, headers: &HeaderMap, now: Instant) {
+        self.take_in(None, Some(told), headers, now);
+    }
+
+    fn take_in(
+        &self,
+        otherwise: Option<&SiteName>,
         told: Option<&HeaderValue>,
         headers: &HeaderMap,
         now: Instant,
@@ -177,7 +251,7 @@ impl Homes {
                 continue;
             };
             let home = match told.iter().find(|(header, _)| header == name) {
-                None => Some(peer.clone()),
+                None => otherwise.cloned(),
                 Some((_, site)) => SiteName::new(site).ok(),
             };
             // That a value is this site's own needs no remembering, and nobody else's word.
@@ -327,6 +401,24 @@ mod tests {
         two.learn(&site("a"), Some(&told), &shown, now);
         assert_eq!(home_of(&two, "far"), Some(site("c")));
         assert_eq!(home_of(&two, "near"), Some(site("a")));
+    }
+
+    #[test]
+    fn a_logged_request_says_of_every_value_where_its_home_is() {
+        let (one, two) = (homes("a", &["c"]), homes("b", &["a", "c"]));
+        let now = Instant::now();
+        one.minted(&site("c"), &headers(&[("x-subject", "far")]), now);
+        let shown = headers(&[("x-auth", "far"), ("x-service", "near")]);
+        let told = one.logged(&shown, now);
+        assert_eq!(told, ["x-auth=c", "x-service=a"]);
+        let told = HeaderValue::from_str(&told.join(";")).unwrap();
+        two.learn_logged(&told, &shown, now);
+        assert_eq!(home_of(&two, "far"), Some(site("c")));
+        assert_eq!(home_of(&two, "near"), Some(site("a")));
+        // Of what nothing was logged, nothing is believed.
+        let more = headers(&[("x-auth", "new")]);
+        two.learn_logged(&HeaderValue::from_static(""), &more, now);
+        assert_eq!(home_of(&two, "new"), None);
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! The data plane, in the order a request walks it.
 //!
-//! `listen` accepts a connection on the thread that will own it → `entry` reads the scope
+//! `listen` accepts a connection on the thread that will own it (`http1` takes it back from the HTTP
+//! library while nothing is asked) → `entry` reads the scope
 //! (`scope`, `carrier`) → `route` carries the plan out: `replicate` takes what is about resources of
 //! several sites, `here` calls this site's service
 //! (`backend`), `peer` sends the request to another site's agent, whose `mesh` listener ends
@@ -24,6 +25,7 @@ mod headers;
 mod here;
 mod home;
 mod host;
+mod http1;
 mod intake;
 pub mod limits;
 mod listen;
@@ -52,7 +54,7 @@ pub use config::{
     Breaker, CallLimits, ClientLimits, Door, ListenerConfig, ProxyConfig, Rule, RuleMatch,
     ServiceConfig,
 };
-pub use home::{HomeRules, Naming};
+pub use home::{HomeBook, HomeRules, Naming};
 pub use metrics::Metrics;
 pub use proxy::{Links, Proxy, ProxyError, Sockets};
 pub use question::ask_site;

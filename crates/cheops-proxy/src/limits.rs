@@ -41,6 +41,10 @@ pub const CONNECT_TIME: Duration = Duration::from_secs(2);
 /// unless told otherwise.
 pub const CLIENT_IDLE_TIME: Duration = Duration::from_secs(60);
 
+/// How long an HTTP/1 client asks nothing until its connection gives up its buffers: clients that
+/// ask again and again do so sooner, and for others the few microseconds do not count.
+pub const REST_AFTER: Duration = Duration::from_secs(1);
+
 /// Connections of clients at the same time, unless told otherwise: with one to a service for each,
 /// what a process may usually open.
 pub const CLIENT_CONNECTIONS: usize = 16_384;

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use cheops_engine::mesh::{Accepted, Kind};
 use http::HeaderValue;
 use hyper::rt::Executor;
-use hyper::server::conn::{http1, http2};
+use hyper::server::conn::http2;
 use hyper::service::service_fn;
 use hyper::upgrade::Upgraded;
 use hyper_util::rt::{TokioIo, TokioTimer};
@@ -21,11 +21,12 @@ use tokio_rustls::TlsAcceptor;
 
 use crate::doorway::Doorway;
 use crate::entry::{self, Connection};
-use crate::intake::{Intake, Refused};
+use crate::http1;
+use crate::intake::Signs;
 use crate::limits;
 use crate::mesh;
 use crate::pulse::{Patience, Pulse};
-use crate::sweep::Idle;
+use crate::sweep::{Idle, Outcome};
 use crate::worker::Worker;
 
 /// How many connections may wait to be accepted.
@@ -95,7 +96,7 @@ pub(crate) async fn clients(worker: Rc<Worker>, doorway: Rc<Doorway>, listener: 
             doorway: doorway.clone(),
             forwarded: forwarded.expect("an address fits a header"),
             idle: Idle::new(worker.client_idle.get()),
-            refused: Refused::default(),
+            signs: Signs::default(),
         });
         tokio::task::spawn_local(async move {
             let _seat = seat;
@@ -217,30 +218,8 @@ where
     if http2 {
         Box::pin(speak_http2(connection, stream)).await;
     } else {
-        speak_http1(connection, stream).await;
+        http1::speak(connection, stream).await;
     }
-}
-
-async fn speak_http1<S>(connection: Rc<Connection>, stream: S)
-where
-    S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
-{
-    let (worker, doorway) = (connection.worker.clone(), connection.doorway.clone());
-    let idle = Some(connection.idle.clone());
-    let stream = Intake::new(stream, connection.refused.clone());
-    // Boxed for the time of a request: an idle connection holds none of it.
-    let answer = service_fn(move |request| Box::pin(entry::serve(connection.clone(), request)));
-    let serving = pin!(
-        http1::Builder::new()
-            .header_read_timeout(None)
-            .max_buf_size(limits::HEAD_BYTES_MAX)
-            .max_header_size(limits::HEAD_BYTES_MAX)
-            .serve_connection(TokioIo::new(stream), answer)
-            .with_upgrades()
-    );
-    let is_over = || doorway.is_closed();
-    let end = |serving: Pin<&mut _>| http1::UpgradeableConnection::graceful_shutdown(serving);
-    let _ = worker.sweep.keep(serving, idle, is_over, end).await;
 }
 
 async fn speak_http2<S>(connection: Rc<Connection>, stream: S)
@@ -259,7 +238,12 @@ where
     );
     let is_over = || doorway.is_closed();
     let end = |serving: Pin<&mut _>| http2::Connection::graceful_shutdown(serving);
-    let _ = worker.sweep.keep(serving, idle, is_over, end).await;
+    let never_rests = || false;
+    let kept = worker
+        .sweep
+        .keep(serving, idle, is_over, end, never_rests)
+        .await;
+    debug_assert_eq!(kept, Outcome::Over);
 }
 
 /// Looks at the first bytes without taking them: HTTP/2 opens with a preface of its own.
@@ -315,14 +299,12 @@ async fn serve_requests(worker: Rc<Worker>, accepted: Accepted) {
         .keep_alive_timeout(limits::PEER_PROBE_TIME_MAX)
         .max_header_list_size(limits::HEAD_BYTES_MAX as u32 * 2)
         .serve_connection(TokioIo::new(stream), answer);
-    let sweep = &serving_worker.sweep;
     let serving = pin!(serving);
-    let _ = sweep
-        .keep(
-            serving,
-            None,
-            || false,
-            |serving| serving.graceful_shutdown(),
-        )
+    let end = |serving: Pin<&mut _>| http2::Connection::graceful_shutdown(serving);
+    let (is_over, never_rests) = (|| false, || false);
+    let kept = serving_worker
+        .sweep
+        .keep(serving, None, is_over, end, never_rests)
         .await;
+    debug_assert_eq!(kept, Outcome::Over);
 }

@@ -288,7 +288,9 @@ impl Problem {
                 "make it with `a & b`, or take it in with `cheops resource adopt`".to_owned()
             }
             Problem::Lacking { id, site } => {
-                format!("{site} does not have {id}; bring that there with `cheops resource rescope`, or name other sites")
+                format!(
+                    "{site} does not have {id}; bring that there with `cheops resource rescope`, or name other sites"
+                )
             }
             Problem::IdTaken => "what has it is not overwritten; choose another id".to_owned(),
             Problem::NoRoom => "make room on this site's disk".to_owned(),

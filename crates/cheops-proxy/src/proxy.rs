@@ -15,7 +15,7 @@ use tokio::sync::{mpsc, oneshot, watch};
 use crate::config::{ListenerConfig, ProxyConfig, ServiceConfig};
 use crate::correlation::Correlation;
 use crate::guard::Guards;
-use crate::home::Homes;
+use crate::home::{HomeBook, Homes};
 use crate::listen;
 use crate::metrics::Metrics;
 use crate::worker::Seed;
@@ -28,6 +28,7 @@ pub struct Proxy {
     threads: Vec<Thread>,
     metrics: Metrics,
     current: Arc<Generation>,
+    book: HomeBook,
 }
 
 struct Thread {
@@ -86,6 +87,8 @@ pub struct Links {
     pub acceptor: MeshAcceptor,
     /// Resources on several sites.
     pub replication: Replication,
+    /// Where values such as tokens are at home.
+    pub homes: HomeBook,
 }
 
 /// Bound sockets, one of each per thread.
@@ -138,18 +141,18 @@ pub(crate) struct Generation {
 }
 
 impl Generation {
-    fn first(config: ProxyConfig) -> Generation {
+    fn first(config: ProxyConfig, book: &HomeBook) -> Generation {
         let listener_ids = (0..config.listeners.len() as u64).collect();
         Generation {
             listener_ids,
-            homes: homes(&config, &[]),
+            homes: book.all(),
             guards: config.services.iter().map(|s| guards(s, None)).collect(),
             config,
         }
     }
 
     /// The next one; what stays as it was keeps what it knows.
-    fn next(&self, config: ProxyConfig) -> Generation {
+    fn next(&self, config: ProxyConfig, book: &HomeBook) -> Generation {
         let mut next_id = self.listener_ids.iter().max().map_or(0, |id| id + 1);
         let mut fresh = || {
             next_id += 1;
@@ -164,7 +167,7 @@ impl Generation {
         };
         Generation {
             listener_ids: ids.collect(),
-            homes: homes(&config, &self.homes),
+            homes: book.next(&config),
             guards: config
                 .services
                 .iter()
@@ -182,18 +185,6 @@ impl Generation {
         let place = self.config.listeners.iter().position(same)?;
         self.listener_ids.get(place).copied()
     }
-}
-
-fn homes(config: &ProxyConfig, before: &[Arc<Homes>]) -> Vec<Arc<Homes>> {
-    let homes = |service: &ServiceConfig| {
-        let rules = service.home.clone()?;
-        let same = before.iter().find(|h| h.is_of(&service.name, &rules));
-        Some(same.cloned().unwrap_or_else(|| {
-            let (name, here) = (service.name.clone(), config.here.clone());
-            Arc::new(Homes::new(name, here, rules))
-        }))
-    };
-    config.services.iter().filter_map(homes).collect()
 }
 
 fn guards(service: &ServiceConfig, before: Option<&Arc<Guards>>) -> Arc<Guards> {
@@ -221,7 +212,7 @@ impl Proxy {
         stop: watch::Receiver<bool>,
     ) -> Result<Proxy, ProxyError> {
         let metrics = Metrics::new(config.threads.get());
-        let generation = Arc::new(Generation::first(config));
+        let generation = Arc::new(Generation::first(config, &links.homes));
         let correlation = Arc::new(Correlation::new());
         let (open, seated) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
         let mut threads = Vec::new();
@@ -252,6 +243,7 @@ impl Proxy {
             threads,
             metrics,
             current: generation,
+            book: links.homes,
         })
     }
 
@@ -265,8 +257,9 @@ impl Proxy {
         if config.threads != self.current.config.threads {
             return Err(ProxyError::Fixed("threads"));
         }
-        let next = Arc::new(self.current.next(config));
+        let next = Arc::new(self.current.next(config, &self.book));
         let mut sockets = self.bind_new(&next)?;
+        self.book.turn_to(next.homes.clone());
         let mut all_done = Vec::new();
         for thread in &self.threads {
             let own = sockets

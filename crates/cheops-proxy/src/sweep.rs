@@ -13,6 +13,7 @@ use std::time::{Duration, Instant};
 
 use slab::Slab;
 
+use crate::limits;
 use crate::pulse::Patience;
 
 /// How late a deadline may be noticed.
@@ -28,6 +29,15 @@ pub(crate) struct Sweep {
 struct Waiting {
     due: Due,
     waker: Waker,
+}
+
+/// How it stands with a connection.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Outcome {
+    /// It ended, or was idle for too long.
+    Over,
+    /// It can go on.
+    Quiet,
 }
 
 /// When something is to be woken, besides being told to stop.
@@ -64,15 +74,17 @@ impl Sweep {
         .await
     }
 
-    /// Runs a connection to its end, or until it was idle for too long. Told to stop, or found to
-    /// be over when nudged, it is first asked to end gracefully.
+    /// Runs a connection to its end, until it was idle for too long, or until it has been quiet for
+    /// as long as `idle` says and `may_rest`. Told to stop, or found to be over when nudged, it is
+    /// first asked to end gracefully.
     pub(crate) async fn keep<C: Future>(
         &self,
         mut connection: Pin<&mut C>,
         idle: Option<Rc<Idle>>,
         is_over: impl Fn() -> bool,
         ask_to_end: impl FnOnce(Pin<&mut C>),
-    ) -> Option<C::Output> {
+        may_rest: impl Fn() -> bool,
+    ) -> Outcome {
         let mut place = Place::of(self);
         let mut ask_to_end = Some(ask_to_end);
         poll_fn(|cx| {
@@ -82,12 +94,46 @@ impl Sweep {
                 ask(connection.as_mut());
             }
             if idle.as_ref().is_some_and(|idle| idle.expired.get()) {
-                return Poll::Ready(None);
+                return Poll::Ready(Outcome::Over);
             }
             place.wait(|| idle.clone().map_or(Due::Never, Due::Idle), cx);
-            connection.as_mut().poll(cx).map(Some)
+            if connection.as_mut().poll(cx).is_ready() {
+                return Poll::Ready(Outcome::Over);
+            }
+            match &idle {
+                Some(idle) if idle.quiet.get() && may_rest() => {
+                    idle.quiet.set(false);
+                    Poll::Ready(Outcome::Quiet)
+                }
+                _ => Poll::Pending,
+            }
         })
         .await
+    }
+
+    /// Waits for a connection at rest, until `has_come` says that there is something to do, or it is
+    /// to end.
+    pub(crate) async fn rest(
+        &self,
+        idle: &Rc<Idle>,
+        is_over: impl Fn() -> bool,
+        mut has_come: impl FnMut(&mut Context<'_>) -> Poll<()>,
+    ) -> Outcome {
+        let mut place = Place::of(self);
+        idle.at_rest.set(true);
+        let outcome = poll_fn(|cx| {
+            if idle.expired.get() {
+                return Poll::Ready(Outcome::Over);
+            }
+            if self.stopping.get() || is_over() {
+                return Poll::Ready(Outcome::Quiet);
+            }
+            place.wait(|| Due::Idle(idle.clone()), cx);
+            has_come(cx).map(|()| Outcome::Quiet)
+        })
+        .await;
+        idle.at_rest.set(false);
+        outcome
     }
 
     /// Wakes whatever is due, for ever.
@@ -100,7 +146,7 @@ impl Sweep {
             self.wake(|due| match due {
                 Due::Never => false,
                 Due::After(patience) => patience.is_over(now),
-                Due::Idle(idle) => idle.expires(now),
+                Due::Idle(idle) => idle.is_due(now),
             });
         }
     }
@@ -168,6 +214,9 @@ pub(crate) struct Idle {
     open: Cell<u32>,
     since: Cell<Instant>,
     expired: Cell<bool>,
+    /// Nothing was asked for [`limits::REST_AFTER`].
+    quiet: Cell<bool>,
+    at_rest: Cell<bool>,
 }
 
 impl Idle {
@@ -178,20 +227,28 @@ impl Idle {
             open: Cell::new(0),
             since: Cell::new(Instant::now()),
             expired: Cell::new(false),
+            quiet: Cell::new(false),
+            at_rest: Cell::new(false),
         })
     }
 
     /// A request has come; it is open until the guard, which goes along with its answer, is gone.
     pub(crate) fn begin(self: &Rc<Idle>) -> InFlight {
         self.open.set(self.open.get() + 1);
+        self.quiet.set(false);
         InFlight(self.clone())
     }
 
-    fn expires(&self, now: Instant) -> bool {
+    /// Whether it is to be woken: to end, or to rest.
+    fn is_due(&self, now: Instant) -> bool {
+        if self.open.get() > 0 {
+            return false;
+        }
         let idle_for = now.saturating_duration_since(self.since.get());
-        let expires = self.open.get() == 0 && idle_for >= self.limit;
-        self.expired.set(expires);
-        expires
+        let tires = !self.at_rest.get() && idle_for >= limits::REST_AFTER;
+        self.expired.set(idle_for >= self.limit);
+        // Woken for it once: one that cannot rest now is quiet until it is asked again.
+        self.expired.get() || (tires && !self.quiet.replace(true))
     }
 }
 
@@ -243,7 +300,13 @@ mod tests {
             _ => Poll::Ready(()),
         });
         let (connection, stopping) = (pin!(connection), sweep.clone());
-        let serving = sweep.keep(connection, None, || false, |_| asks.set(asks.get() + 1));
+        let serving = sweep.keep(
+            connection,
+            None,
+            || false,
+            |_| asks.set(asks.get() + 1),
+            || false,
+        );
         tokio::join!(serving, async move { stopping.stop() });
         assert_eq!(asked.get(), 1);
     }
@@ -258,7 +321,13 @@ mod tests {
             true => Poll::Ready(()),
         });
         let connection = pin!(connection);
-        let serving = sweep.keep(connection, None, || over.get(), |_| asked.set(true));
+        let serving = sweep.keep(
+            connection,
+            None,
+            || over.get(),
+            |_| asked.set(true),
+            || false,
+        );
         tokio::join!(serving, async {
             sweep.nudge();
             tokio::task::yield_now().await;
@@ -275,9 +344,45 @@ mod tests {
         let idle = Idle::new(limit);
         let late = Instant::now() + limit * 2;
         let open = idle.begin();
-        assert!(!idle.expires(late));
+        assert!(!idle.is_due(late));
         drop(open);
-        assert!(!idle.expires(Instant::now()));
-        assert!(idle.expires(late));
+        assert!(!idle.is_due(Instant::now()));
+        assert!(idle.is_due(late) && idle.expired.get());
+    }
+
+    #[test]
+    fn a_quiet_connection_is_woken_once_to_rest_and_again_after_a_request() {
+        let idle = Idle::new(Duration::from_secs(60));
+        let later = || Instant::now() + limits::REST_AFTER;
+        assert!(idle.is_due(later()) && !idle.expired.get());
+        assert!(!idle.is_due(later()));
+        drop(idle.begin());
+        assert!(idle.is_due(later()));
+        drop(idle.begin());
+        idle.at_rest.set(true);
+        assert!(!idle.is_due(later()), "it rests already");
+    }
+
+    #[tokio::test]
+    async fn a_connection_rests_only_where_it_may_and_goes_on_when_something_comes() {
+        let sweep = Sweep::default();
+        let idle = Idle::new(Duration::from_secs(60));
+        idle.quiet.set(true);
+        let connection = pin!(poll_fn(|cx| -> Poll<()> {
+            cx.waker().wake_by_ref();
+            Poll::Pending
+        }));
+        let looks = Cell::new(0);
+        let may_rest = || {
+            looks.set(looks.get() + 1);
+            looks.get() == 2
+        };
+        let kept = sweep.keep(connection, Some(idle.clone()), || false, |_| (), may_rest);
+        assert_eq!((kept.await, looks.get()), (Outcome::Quiet, 2));
+        let rested = sweep.rest(&idle, || false, |_| Poll::Ready(()));
+        assert_eq!(rested.await, Outcome::Quiet);
+        idle.expired.set(true);
+        let rested = sweep.rest(&idle, || false, |_| Poll::Pending);
+        assert_eq!(rested.await, Outcome::Over);
     }
 }

@@ -12,7 +12,7 @@ use hyper::body::Incoming;
 use crate::body::Body;
 use crate::doorway::Doorway;
 use crate::entry::Connection;
-use crate::intake::Refused;
+use crate::intake::Signs;
 use crate::listen;
 use crate::problem::Problem;
 use crate::sweep::Idle;
@@ -30,7 +30,7 @@ pub(crate) fn open(
         doorway: Rc::new(Doorway::within_tunnel(&service)),
         forwarded: connection.forwarded.clone(),
         idle: Idle::new(worker.client_idle.get()),
-        refused: Refused::default(),
+        signs: Signs::default(),
         worker,
     });
     tokio::task::spawn_local(async move {

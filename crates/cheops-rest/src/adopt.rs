@@ -48,7 +48,9 @@ mod tests {
     fn only_what_a_resource_does_not_show_is_different() {
         let api = Api::compile(&Profile::default()).unwrap();
         let fields = |pairs: &[(&str, &str)]| -> Fields {
-            let owned = pairs.iter().map(|(n, v)| ((*n).to_owned(), (*v).to_owned()));
+            let owned = pairs
+                .iter()
+                .map(|(n, v)| ((*n).to_owned(), (*v).to_owned()));
             owned.collect()
         };
         let wanted = fields(&[

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use cheops_model::Profile;
-use cheops_model::profile::{Chosen, IdRules, Reach, RefusalRule, VersionProbe};
+use cheops_model::profile::{Chosen, Given, IdRules, Reach, RefusalRule, VersionProbe};
 
 use crate::error::ProfileError;
 use crate::json::Node;
@@ -176,6 +176,11 @@ impl Api {
     /// Whether clients may choose ids of that kind.
     pub fn chosen(&self, kind: &str) -> Chosen {
         self.rule(kind).chosen
+    }
+
+    /// The shape of the id that an agent chooses for a resource of that kind, if its client does not.
+    pub fn given(&self, kind: &str) -> Option<Given> {
+        self.rule(kind).given
     }
 
     /// True for headers that show who asks.

@@ -38,7 +38,7 @@ mod visit;
 pub use answer::{Class, Ready};
 pub use api::Api;
 pub use calls::{Call, CallBody, CannotWrite, Update};
-pub use cheops_model::profile::{CallKind, Chosen, UpdateForm};
+pub use cheops_model::profile::{CallKind, Chosen, Given, UpdateForm};
 pub use classify::{Absent, Item, Meaning, Spot};
 pub use created::{Answer, Created, NoId};
 pub use diff::Difference;

@@ -1,7 +1,7 @@
 //! What a profile says of its collections, checked.
 
 use cheops_model::profile::{
-    CallKind, Chosen, Collection, CreateBy, MarkRule, MatchRule, ReadyRule, UpdateForm,
+    CallKind, Chosen, Collection, CreateBy, Given, MarkRule, MatchRule, ReadyRule, UpdateForm,
 };
 
 use crate::calls::Update;
@@ -26,6 +26,7 @@ pub(crate) struct Rule {
     /// True if the profile names the updates, and so says what they do.
     pub(crate) described: bool,
     pub(crate) chosen: Chosen,
+    pub(crate) given: Option<Given>,
     pub(crate) subs: Vec<Sub>,
     pub(crate) mark: Option<MarkRule>,
     pub(crate) matching: Option<MatchRule>,
@@ -123,6 +124,7 @@ impl Rule {
             updates: updates(raw, &at("update"))?,
             described: raw.update.is_some(),
             chosen: raw.chosen,
+            given: raw.given,
             subs: subs.collect::<Result<_, _>>()?,
             mark: raw.mark.clone(),
             matching: raw.matching.clone(),

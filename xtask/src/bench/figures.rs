@@ -1,18 +1,20 @@
 //! `cargo xtask figures`: what this agent alone costs: idle connections, many large bodies at once,
-//! bytes of bodies, a second thread.
+//! bytes of bodies, a second thread, TLS.
 
-use std::io::{Read, Write};
+use std::io::Read;
 use std::net::{SocketAddr, TcpStream};
 use std::path::PathBuf;
+use std::process::Command;
 use std::time::Duration;
 
 use anyhow::{Context, bail};
 use clap::Args;
 
+use super::bulk::{self, ask};
 use super::load::Load;
 use super::peers::{self, Peer, Skipped};
 use super::{median, origin, process, say};
-use crate::soak::service::{self, HUGE_BYTES};
+use crate::soak::service;
 
 #[derive(Args)]
 pub(crate) struct FiguresArgs {
@@ -32,7 +34,8 @@ pub(crate) fn run(args: &FiguresArgs) -> anyhow::Result<()> {
     idle_connections(args)?;
     large_bodies(args)?;
     body_bytes(args)?;
-    second_thread(args)
+    second_thread(args)?;
+    secured(args)
 }
 
 /// An agent in front of a service.
@@ -62,13 +65,31 @@ fn idle_connections(args: &FiguresArgs) -> anyhow::Result<()> {
     for _ in 0..args.idle {
         kept.push(asked(agent.peer.address, "/small")?);
     }
-    let after = process::memory_mb(agent.peer.pid)?;
+    let after = settled_mb(agent.peer.pid)?;
     let each_kb = (after - before) * 1000.0 / args.idle as f64;
     say(&format!(
         "| {} idle connections | {each_kb:.1} KB each ({before:.1} → {after:.1} MB) |",
         args.idle
     ));
     Ok(())
+}
+
+/// Memory once nothing moves any more: connections come to rest after a second, and the allocator
+/// gives back what they held a little later.
+fn settled_mb(pid: u32) -> anyhow::Result<f64> {
+    let mut held = process::memory_mb(pid)?;
+    let mut same = 0;
+    while same < 3 {
+        std::thread::sleep(Duration::from_secs(1));
+        let now = process::memory_mb(pid)?;
+        same = if (now - held).abs() < 1.0 {
+            same + 1
+        } else {
+            0
+        };
+        held = now;
+    }
+    Ok(held)
 }
 
 /// Opens a connection and gets one small answer on it.
@@ -85,14 +106,6 @@ fn asked(address: SocketAddr, path: &str) -> anyhow::Result<TcpStream> {
     Ok(stream)
 }
 
-fn ask(address: SocketAddr, path: &str) -> anyhow::Result<TcpStream> {
-    let mut stream = TcpStream::connect(address)?;
-    stream.set_read_timeout(Some(Duration::from_secs(30)))?;
-    let request = format!("GET {path} HTTP/1.1\r\nHost: a\r\nX-Scope: compute: site1\r\n\r\n");
-    stream.write_all(request.as_bytes())?;
-    Ok(stream)
-}
-
 /// All are asked for before any is read: what a slow reader leaves is not kept for it.
 fn large_bodies(args: &FiguresArgs) -> anyhow::Result<()> {
     let agent = agent(args, service::start()?, 1)?;
@@ -102,16 +115,7 @@ fn large_bodies(args: &FiguresArgs) -> anyhow::Result<()> {
     for _ in 0..args.bodies {
         open.push(ask(agent.peer.address, "/huge")?);
     }
-    // Until nothing moves any more.
-    let mut held = process::memory_mb(agent.peer.pid)?;
-    loop {
-        std::thread::sleep(Duration::from_millis(500));
-        let now = process::memory_mb(agent.peer.pid)?;
-        if (now - held).abs() < 1.0 {
-            break;
-        }
-        held = now;
-    }
+    let held = settled_mb(agent.peer.pid)?;
     let peak = process::memory_peak_mb(agent.peer.pid)?;
     say(&format!(
         "| {} answers of 100 MiB at once, none of them read | {:.0} KB each ({before:.1} → {held:.1} MB, peak {peak:.1}) |",
@@ -124,26 +128,11 @@ fn large_bodies(args: &FiguresArgs) -> anyhow::Result<()> {
 fn body_bytes(args: &FiguresArgs) -> anyhow::Result<()> {
     const TIMES: usize = 5;
     let agent = agent(args, service::start()?, 1)?;
-    let mut seen = Vec::new();
-    for _ in 0..TIMES {
-        let before = process::cpu_us(agent.peer.pid)?;
-        let mut stream = ask(agent.peer.address, "/huge")?;
-        let mut left = HUGE_BYTES;
-        let mut buffer = vec![0; 256 * 1024];
-        while left > 0 {
-            let read = stream.read(&mut buffer)?;
-            if read == 0 {
-                bail!("the body broke off");
-            }
-            left = left.saturating_sub(read);
-        }
-        let cpu_ms = (process::cpu_us(agent.peer.pid)? - before) / 1e3;
-        seen.push(cpu_ms * 100e6 / HUGE_BYTES as f64);
-    }
+    let seen: Result<Vec<f64>, _> = (0..TIMES).map(|_| bulk::cpu_ms(&agent.peer)).collect();
     let memory = process::memory_mb(agent.peer.pid)?;
     say(&format!(
         "| 100 MB of an answer's body | {:.1} ms CPU (median of {TIMES}; {memory:.1} MB after) |",
-        median(seen)
+        median(seen?)
     ));
     Ok(())
 }
@@ -184,4 +173,46 @@ fn cost_us(peer: &Peer) -> anyhow::Result<f64> {
     let before = process::cpu_us(peer.pid)?;
     let outcome = load(2).context("the load")?;
     Ok((process::cpu_us(peer.pid)? - before) / outcome.answers as f64)
+}
+
+/// One end of a TLS connection: the same requests over HTTP/2 to a listener with TLS and to one
+/// without, by `h2load`.
+fn secured(args: &FiguresArgs) -> anyhow::Result<()> {
+    const ROUNDS: usize = 5;
+    let origin = origin::Origin::start()?;
+    let agent = agent(args, origin.address, 1)?;
+    let Some(tls) = agent.peer.secured else {
+        bail!("the agent has no listener with TLS");
+    };
+    let (plain, tls) = (
+        format!("http://{}/v2", agent.peer.address),
+        format!("https://{tls}/v2"),
+    );
+    let (mut plains, mut secureds) = (Vec::new(), Vec::new());
+    for _ in 0..ROUNDS {
+        plains.push(h2load_us(&agent.peer, &plain)?);
+        secureds.push(h2load_us(&agent.peer, &tls)?);
+    }
+    let (plain_us, tls_us) = (median(plains), median(secureds));
+    say(&format!(
+        "| CPU per HTTP/2 request, without and with TLS, one end | {plain_us:.1} and {tls_us:.1} µs: {:.1} µs more |",
+        tls_us - plain_us
+    ));
+    Ok(())
+}
+
+/// CPU of the agent for one request; some handshakes are among it.
+fn h2load_us(peer: &Peer, url: &str) -> anyhow::Result<f64> {
+    const REQUESTS: u32 = 20_000;
+    let count = REQUESTS.to_string();
+    let before = process::cpu_us(peer.pid)?;
+    let told = Command::new("h2load")
+        .args(["-n", &count, "-c", "8", "-m", "4", url])
+        .output()
+        .context("h2load")?;
+    let told = String::from_utf8_lossy(&told.stdout).into_owned();
+    if !told.contains(&format!("{REQUESTS} succeeded")) {
+        bail!("h2load {url}: {told}");
+    }
+    Ok((process::cpu_us(peer.pid)? - before) / f64::from(REQUESTS))
 }

@@ -4,6 +4,7 @@
 //! requests per second on a small machine say more about the neighbours. A proxy that is not
 //! installed is skipped with a word.
 
+mod bulk;
 mod figures;
 mod load;
 mod origin;
@@ -54,6 +55,7 @@ struct Seen {
     per_second: f64,
     p50_us: f64,
     alone_p50_us: f64,
+    body_ms: f64,
     memory_mb: f64,
 }
 
@@ -93,12 +95,14 @@ fn measure(peer: &Peer, args: &BenchArgs) -> anyhow::Result<Seen> {
     let busy = load(args.connections, args.seconds)?;
     let cpu_us = process::cpu_us(peer.pid)? - before;
     let alone = load(1, 1)?;
+    let memory_mb = process::memory_mb(peer.pid)?;
     Ok(Seen {
         cpu_us: cpu_us / busy.answers as f64,
         per_second: busy.answers as f64 / args.seconds as f64,
         p50_us: busy.p50_us(),
         alone_p50_us: alone.p50_us(),
-        memory_mb: process::memory_mb(peer.pid)?,
+        body_ms: bulk::cpu_ms(peer)?,
+        memory_mb,
     })
 }
 
@@ -108,19 +112,20 @@ fn print_table(peers: &[Peer], seen: &[Vec<Seen>], base: &str) {
     let base_cpu = of(base, |seen| seen.cpu_us);
     let direct_p50 = of(0, |seen| seen.alone_p50_us);
     say(&format!(
-        "\n| proxy | CPU µs/request | × {} | requests/s | p50 µs | added p50 at one connection, µs | memory MB |",
+        "\n| proxy | CPU µs/request | × {} | requests/s | p50 µs | added p50 at one connection, µs | CPU ms/100 MB of body | memory MB |",
         peers[base].name
     ));
-    say("| --- | --- | --- | --- | --- | --- | --- |");
+    say("| --- | --- | --- | --- | --- | --- | --- | --- |");
     for (place, peer) in peers.iter().enumerate() {
         let cpu = of(place, |seen| seen.cpu_us);
         say(&format!(
-            "| {} | {cpu:.1} | {:.2} | {:.0} | {:.0} | {:.0} | {:.1} |",
+            "| {} | {cpu:.1} | {:.2} | {:.0} | {:.0} | {:.0} | {:.1} | {:.1} |",
             peer.name,
             cpu / base_cpu,
             of(place, |seen| seen.per_second),
             of(place, |seen| seen.p50_us),
             of(place, |seen| seen.alone_p50_us) - direct_p50,
+            of(place, |seen| seen.body_ms),
             of(place, |seen| seen.memory_mb),
         ));
     }

@@ -1,10 +1,13 @@
-//! The service behind every proxy: the same small answer to everything, as cheaply as can be.
+//! The service behind every proxy: the same small answer to everything but `/huge`, as cheaply as
+//! can be.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::process::{Child, Command, Stdio};
 
 use anyhow::Context;
+
+use crate::soak::service;
 
 /// Bytes of the answer's body.
 const BODY_BYTES: usize = 1024;
@@ -73,6 +76,11 @@ fn converse(mut stream: TcpStream, answer: &[u8]) -> std::io::Result<()> {
             .windows(4)
             .filter(|w| w == b"\r\n\r\n")
             .count();
+        if heads == 1 && buffer.starts_with(b"GET /huge ") {
+            service::answer_huge(&mut stream)?;
+            held = 0;
+            continue;
+        }
         for _ in 0..heads {
             stream.write_all(answer)?;
         }

@@ -13,6 +13,8 @@ pub(super) struct Peer {
     pub(super) name: String,
     pub(super) address: SocketAddr,
     pub(super) pid: u32,
+    /// Where it listens with TLS, if it does.
+    pub(super) secured: Option<SocketAddr>,
     process: Option<Child>,
 }
 
@@ -27,6 +29,7 @@ impl Peer {
             name: "direct".to_owned(),
             address,
             pid,
+            secured: None,
             process: None,
         }
     }
@@ -193,17 +196,16 @@ impl Bench<'_> {
             "site = \"site1\"\ndata = \"data\"\nthreads = {}\n[admin]\nlisten = \"{admin}\"\n\
              [mesh]\nlisten = \"{mesh}\"\nidentity = \"mesh/site1\"\n\
              [service.compute]\nlisten = \"{address}\"\nbackend = \"http://{}\"\npropagate = []\n\
-             [service.image]\nlisten = \"{image}\"\nbackend = \"http://{}\"\n",
+             [service.image]\nlisten = \"{image}\"\nbackend = \"http://{}\"\npropagate = []\n\
+             tls = {{ cert = \"mesh/site1/cert.pem\", key = \"mesh/site1/key.pem\" }}\n",
             self.threads, self.origin, self.origin,
         );
         self.write("site1.toml", &text);
         let program = agent.display().to_string();
-        self.start(
-            "cheops",
-            &program,
-            &["agent", "--config", "site1.toml"],
-            address,
-        )
+        let arguments = ["agent", "--config", "site1.toml"];
+        let mut peer = self.start("cheops", &program, &arguments, address)?;
+        peer.secured = Some(image);
+        Ok(peer)
     }
 
     fn write(&self, name: &str, text: &str) {
@@ -234,6 +236,7 @@ impl Bench<'_> {
             name: name.to_owned(),
             address,
             pid,
+            secured: None,
             process: Some(process),
         };
         let until = Instant::now() + Duration::from_secs(15);

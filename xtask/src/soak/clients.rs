@@ -6,10 +6,11 @@ use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use super::service::LARGE_BYTES;
 use super::stage::Stage;
+use super::stalls::Stalls;
 
 /// What is asked; each has a name for the table.
 const KINDS: [&str; 9] = [
@@ -61,6 +62,7 @@ impl Tally {
 pub(super) struct Client {
     number: u64,
     stage: Arc<Stage>,
+    stalls: Arc<Stalls>,
     pause: Duration,
     /// The site whose agent it asks: 1 or 2, which stay.
     at: usize,
@@ -89,10 +91,16 @@ enum Body {
 const UPLOAD_BYTES: usize = 64 * 1024;
 
 impl Client {
-    pub(super) fn new(number: u64, stage: Arc<Stage>, pause: Duration) -> Client {
+    pub(super) fn new(
+        number: u64,
+        stage: Arc<Stage>,
+        stalls: Arc<Stalls>,
+        pause: Duration,
+    ) -> Client {
         Client {
             number,
             stage,
+            stalls,
             pause,
             at: 1 + usize::from(number % 3 == 2),
             random: number.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1,
@@ -120,9 +128,11 @@ impl Client {
                 Err(error) => {
                     counts[2] += 1;
                     let (n, kind) = (self.number, KINDS[ask.kind]);
-                    tally
-                        .1
-                        .push(format!("client {n}, {kind}, `{}`: {error}", ask.scope));
+                    let (scope, stalls) = (&ask.scope, self.stalls.lately());
+                    let now = clock();
+                    tally.1.push(format!(
+                        "{now}, client {n}, {kind}, `{scope}`: {error}; {stalls}"
+                    ));
                 }
             }
         }
@@ -200,6 +210,14 @@ impl Client {
             _ => Err(format!("{status} {}", String::from_utf8_lossy(&body))),
         }
     }
+}
+
+/// The time of day as logs write it.
+fn clock() -> String {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH);
+    let seconds = since.unwrap_or_default().as_secs() % 86_400;
+    let (hours, minutes) = (seconds / 3600, seconds / 60 % 60);
+    format!("{hours:02}:{minutes:02}:{:02}", seconds % 60)
 }
 
 fn connect(address: SocketAddr) -> Result<BufReader<TcpStream>, String> {

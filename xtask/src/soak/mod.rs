@@ -9,10 +9,11 @@ mod faults;
 mod plot;
 pub(crate) mod service;
 mod stage;
+mod stalls;
 
 use std::path::PathBuf;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use anyhow::bail;
@@ -23,6 +24,7 @@ use clients::{Client, Tally};
 use faults::Faults;
 use plot::Sample;
 use stage::Stage;
+use stalls::Stalls;
 
 #[derive(Args)]
 pub(crate) struct SoakArgs {
@@ -51,9 +53,12 @@ pub(crate) fn run(args: &SoakArgs) -> anyhow::Result<()> {
     let time = Duration::from_secs(args.minutes * 60);
     let stop = Arc::new(AtomicBool::new(false));
     let pause = Duration::from_secs(1) * u32::try_from(CLIENTS)? / args.rate.max(1);
+    let stalls = Arc::new(Stalls::default());
+    let (watching, until) = (stalls.clone(), stop.clone());
+    std::thread::spawn(move || watching.watch(&until));
     let clients: Vec<_> = (0..CLIENTS)
         .map(|number| {
-            let client = Client::new(number, stage.clone(), pause);
+            let client = Client::new(number, stage.clone(), stalls.clone(), pause);
             let stop = stop.clone();
             std::thread::spawn(move || client.run(&stop))
         })
@@ -85,6 +90,10 @@ pub(crate) fn run(args: &SoakArgs) -> anyhow::Result<()> {
         args.plot.display(),
         total.table(),
     ));
+    crate::bench::say(&stalls.summary());
+    if total.unexplained() > 0 {
+        crate::bench::say(&stage.what_links_said());
+    }
     let growth = plot::growth(&samples);
     crate::bench::say(&growth.text);
     if total.unexplained() > 0 || growth.grows {
@@ -110,4 +119,8 @@ fn watch(stage: &Stage, time: Duration) -> Vec<Sample> {
         }
     }
     samples
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -74,7 +74,7 @@ fn take_chunks(read: &mut impl BufRead) -> Option<u64> {
 
 fn answer(write: &mut TcpStream, path: &str, taken: u64) -> Option<()> {
     if path == "/huge" {
-        return answer_huge(write);
+        return answer_huge(write).ok();
     }
     let body = match path {
         "/large" => "x".repeat(LARGE_BYTES),
@@ -89,12 +89,13 @@ fn answer(write: &mut TcpStream, path: &str, taken: u64) -> Option<()> {
     write.write_all(body.as_bytes()).ok()
 }
 
-fn answer_huge(write: &mut TcpStream) -> Option<()> {
+/// Writes the huge answer.
+pub(crate) fn answer_huge(write: &mut TcpStream) -> std::io::Result<()> {
     let head = format!("HTTP/1.1 200 OK\r\nContent-Length: {HUGE_BYTES}\r\n\r\n");
-    write.write_all(head.as_bytes()).ok()?;
-    let piece = vec![b'h'; 64 * 1024];
+    write.write_all(head.as_bytes())?;
+    let piece = vec![b'h'; 256 * 1024];
     for _ in 0..HUGE_BYTES / piece.len() {
-        write.write_all(&piece).ok()?;
+        write.write_all(&piece)?;
     }
-    Some(())
+    Ok(())
 }

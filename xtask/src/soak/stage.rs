@@ -14,10 +14,13 @@ use cheops_relay::{Relay, Shape};
 use tempfile::TempDir;
 use tokio::runtime::Runtime;
 
-use super::service;
+use super::{lock, service};
 use crate::bench::free_address;
 
 pub(super) const SITES: usize = 3;
+
+/// The site whose agent remembers scopes by the headers of requests.
+pub(super) const REMEMBERING: usize = 1;
 
 /// Everything that runs.
 pub(super) struct Stage {
@@ -153,6 +156,10 @@ impl Stage {
             "[service.image]\nlisten = \"{}\"\nbackend = \"http://{}\"\ndeadline = \"{deadline_s}s\"",
             site.image, site.service,
         );
+        // What correlation remembers fills up to its bound; an agent without it shows what else there is.
+        if number != REMEMBERING {
+            let _ = writeln!(text, "propagate = []");
+        }
         Ok(fs::write(self.file(number), text)?)
     }
 
@@ -236,6 +243,21 @@ impl Stage {
             .filter(move |link| link.from == number || link.to == number)
     }
 
+    /// The lines of the agents' logs that tell of links, the last ones of each.
+    pub(super) fn what_links_said(&self) -> String {
+        const LINES: usize = 60;
+        let mut out = String::new();
+        for number in 1..=SITES {
+            let log = self.folder.path().join(format!("site{number}.log"));
+            let log = fs::read_to_string(log).unwrap_or_default();
+            let told: Vec<&str> = log.lines().filter(|line| line.contains("mesh")).collect();
+            for line in &told[told.len().saturating_sub(LINES)..] {
+                let _ = writeln!(out, "site{number}: {line}");
+            }
+        }
+        out
+    }
+
     /// From now on requests to that site may fail.
     pub(super) fn trouble_begins(&self, site: usize) {
         let mut all = lock(&self.trouble);
@@ -273,10 +295,4 @@ impl Drop for Stage {
             }
         }
     }
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
-    mutex
-        .lock()
-        .unwrap_or_else(std::sync::PoisonError::into_inner)
 }

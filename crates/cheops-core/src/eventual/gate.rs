@@ -99,6 +99,11 @@ impl Replicant {
                     return;
                 }
                 let next = self.pending.pop_front().expect("it was in front");
+                if shared.streaming.contains(&id) {
+                    // Without its content it cannot be released.
+                    shared.void(id, digest, Problem::Busy, out);
+                    continue;
+                }
                 self.append(Body::Run(next.op), Stage::Queued, shared, out);
                 continue;
             }
@@ -183,10 +188,8 @@ impl Replicant {
         if op.kind == Kind::Update {
             self.mark_unknown(op.fields.keys().cloned().collect());
         }
-        self.record.gate = Some(Gate {
-            op,
-            stage: Stage::Calling,
-        });
+        let stage = shared.first_stage_at_gate(op.id);
+        self.record.gate = Some(Gate { op, stage });
         self.begin(call, Doing::Gate, shared, out);
     }
 
@@ -219,6 +222,11 @@ impl Replicant {
         let Some(gate) = &mut self.record.gate else {
             return;
         };
+        if gate.stage == Stage::Streaming {
+            // Its content never came to its end, so the service cannot have done it.
+            self.record.gate = None;
+            return;
+        }
         // What was sent may still be executed.
         self.retry_ms = shared.now_ms + shared.tuning.settle_ms;
         match (gate.op.kind, gate.op.repeat, self.record.doubt) {
@@ -261,6 +269,9 @@ impl Replicant {
             .as_ref()
             .expect("an outcome of the gate comes while it is closed");
         let (op, now_ms) = (gate.op.clone(), shared.now_ms);
+        if gate.stage == Stage::Streaming && !matches!(outcome, Outcome::Refused { .. }) {
+            return self.break_off(op, shared, out);
+        }
         match outcome {
             Outcome::Applied {
                 status,
@@ -288,6 +299,10 @@ impl Replicant {
                     return Fate::NeverWas;
                 }
             }
+            Outcome::Refused {
+                class: Refusal::NoRoom,
+                ..
+            } if gate.stage == Stage::Streaming => return self.break_off(op, shared, out),
             Outcome::Refused {
                 class: Refusal::NoRoom,
                 status,

@@ -113,6 +113,38 @@ impl<'a> Glance<'a> {
         self.replicant.log.desired(self.last()).fields
     }
 
+    /// Every operation that some site may still have to run, or that somebody has to decide about.
+    pub fn open_operations(&self) -> impl Iterator<Item = &'a Operation> + use<'a> {
+        let rows = self.replicant.record.rows.values();
+        let everywhere = rows.map(|row| row.applied).min().unwrap_or(0);
+        let open = self.replicant.log.iter().filter_map(move |kept| {
+            let open = kept.entry.index > everywhere;
+            match &kept.entry.body {
+                Body::Run(op) => open.then_some(op),
+                Body::Park(op) => Some(op),
+                Body::Void(_) => None,
+            }
+        });
+        let gate = self.replicant.record.gate.iter().map(|gate| &gate.op);
+        let pending = self.replicant.pending.iter().map(|pending| &pending.op);
+        let parked = &self.replicant.log.base.parked;
+        open.chain(gate).chain(pending).chain(parked)
+    }
+
+    /// What clients have written, if any of it is as asked for.
+    pub fn desired_if(&self, wanted: impl Fn(&str) -> bool) -> Fields {
+        let log = &self.replicant.log;
+        let mut logged = log.iter().filter_map(|kept| match &kept.entry.body {
+            Body::Run(op) => Some(&op.fields),
+            Body::Park(_) | Body::Void(_) => None,
+        });
+        let any = |fields: &Fields| fields.values().any(|value| wanted(value));
+        match any(&log.base.fields) || logged.any(any) {
+            true => log.desired(log.last()).fields,
+            false => Fields::new(),
+        }
+    }
+
     /// Conflicts nobody has resolved.
     pub fn parked(&self) -> impl Iterator<Item = &'a Operation> + use<'a> {
         self.replicant.log.parked()

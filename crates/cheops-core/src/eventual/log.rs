@@ -65,6 +65,8 @@ pub enum Stage {
     Void,
     /// To be called again, though it may have been executed: that does no harm.
     Retrying,
+    /// At the gate: its content is still coming in, and the service has not got the end of it. Never in a log.
+    Streaming,
 }
 
 impl Stage {
@@ -77,6 +79,7 @@ impl Stage {
             | Stage::Calling
             | Stage::Refused(_)
             | Stage::Waiting(_)
+            | Stage::Streaming
             | Stage::InDoubt => false,
         }
     }
@@ -274,10 +277,13 @@ impl Log {
     /// Conflicts nobody has resolved.
     pub(crate) fn parked(&self) -> impl Iterator<Item = &Operation> {
         let voided = self.voided();
-        let logged = self.entries.iter().filter_map(|kept| match &kept.entry.body {
-            Body::Park(op) => Some(op),
-            Body::Run(_) | Body::Void(_) => None,
-        });
+        let logged = self
+            .entries
+            .iter()
+            .filter_map(|kept| match &kept.entry.body {
+                Body::Park(op) => Some(op),
+                Body::Run(_) | Body::Void(_) => None,
+            });
         let all = self.base.parked.iter().chain(logged);
         all.filter(move |op| !voided.contains(&op.id))
     }

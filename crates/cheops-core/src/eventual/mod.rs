@@ -24,6 +24,7 @@ mod shared;
 mod site;
 mod start;
 mod steps;
+mod stream;
 mod submit;
 mod view;
 mod wake;

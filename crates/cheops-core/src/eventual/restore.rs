@@ -92,7 +92,9 @@ impl Replicant {
             return;
         }
         self.record.recovery = Recovery::Asking;
-        if let Some(gate) = self.record.gate.take() {
+        if let Some(gate) = self.record.gate.take()
+            && gate.stage != Stage::Streaming
+        {
             self.record.ran.insert(gate.op.id, Stage::InDoubt);
         }
         self.doubt(shared, self.log.last().max(1));

@@ -106,6 +106,8 @@ pub(crate) struct Shared {
     pub(crate) finished: VecDeque<Operation>,
     pub(crate) outbox_until: BTreeMap<OperationId, u64>,
     pub(crate) waiters: BTreeMap<OperationId, Vec<Waiter>>,
+    /// Requests whose content is still coming in.
+    pub(crate) streaming: BTreeSet<OperationId>,
     /// Sent to others, who have not said what became of it: no later try is told that nothing happened.
     uncertain: BTreeSet<OperationId>,
     uncertain_order: VecDeque<OperationId>,
@@ -146,6 +148,7 @@ impl Shared {
             finished: VecDeque::new(),
             outbox_until: BTreeMap::new(),
             waiters: BTreeMap::new(),
+            streaming: BTreeSet::new(),
             uncertain: BTreeSet::new(),
             uncertain_order: VecDeque::new(),
             calls: BTreeMap::new(),
@@ -321,6 +324,7 @@ impl Shared {
         answer: Answer,
         out: &mut Output,
     ) {
+        self.streaming.remove(&op);
         self.remember(op, digest, Some(answer.clone()), None, out);
         if self.outbox.get(&op).is_some_and(|kept| kept.fork.is_none()) {
             self.drop_outbox(op, out);
@@ -353,6 +357,7 @@ impl Shared {
         problem: Problem,
         out: &mut Output,
     ) {
+        self.streaming.remove(&op);
         if self.uncertain.contains(&op) {
             return self.tell(op, waiter, Answer::OutcomeUnknown, out);
         }

@@ -13,7 +13,7 @@ use super::shared::{Asker, Shared, Timer};
 use super::submit::Forward;
 use crate::ids::{OperationId, ReplicantId};
 use crate::link::{Envelope, Verdict};
-use crate::operation::{Form, Outcome, Submission};
+use crate::operation::{Form, Operation, Outcome, Submission};
 use crate::output::{CallId, ClientId, Effect, Output};
 use crate::record::{RecordFault, Table};
 
@@ -44,6 +44,24 @@ pub enum Event {
         client: ClientId,
         /// What.
         submission: Submission,
+    },
+    /// A client wants something whose content is still coming in. Ordered by this site or by nobody: 503 tells to bring
+    /// it again when it is whole.
+    Stream {
+        /// Whom to answer.
+        client: ClientId,
+        /// What, as far as it is known.
+        submission: Submission,
+    },
+    /// The content of a streamed request is whole and on the disk; before this is answered with
+    /// [`Answer::Accepted`](crate::Answer), the service must not get the end of it.
+    Complete {
+        /// Whom to answer.
+        client: ClientId,
+        /// What it is now: fields, rest and digest are taken over.
+        op: Operation,
+        /// How long its own client waits from now on.
+        wait_ms: u64,
     },
     /// A peer says something.
     Message {
@@ -123,6 +141,12 @@ impl Site {
         self.shared.now_ms = self.shared.now_ms.max(now.monotonic_ms);
         match event {
             Event::Submit { client, submission } => self.submit(client, submission, out),
+            Event::Stream { client, submission } => self.stream(client, submission, out),
+            Event::Complete {
+                client,
+                op,
+                wait_ms,
+            } => self.complete(client, op, wait_ms, out),
             Event::Message { from, envelope } => self.receive(from, envelope, out),
             Event::Outcome { call, outcome } => self.on_outcome(call, outcome, out),
             Event::Up(site) => {

@@ -197,7 +197,7 @@ impl Site {
             Stage::InDoubt => (Progress::InDoubt, None),
             Stage::Expired => (Progress::Expired, None),
             Stage::Void => (Progress::Void, None),
-            Stage::Queued | Stage::Calling | Stage::Retrying => {
+            Stage::Queued | Stage::Calling | Stage::Retrying | Stage::Streaming => {
                 told_progress(kept.entry.index, row, true)
             }
         }

@@ -20,11 +20,11 @@ use hyper::header::{self, HeaderName, HeaderValue};
 use hyper::{HeaderMap, Request};
 use tokio::runtime::Handle;
 
-use super::ReplicatedService;
 use super::http::{Heard, Silence, Way};
 use super::index::Index;
 use super::shard::{Inbox, Input};
 use super::wire::{self, Asked, Replied};
+use super::{ReplicatedService, Shown};
 use renewed::Renewed;
 
 /// The request cannot be made of what is known.
@@ -55,6 +55,7 @@ struct Inner {
     key: MeshKey,
     runtime: Handle,
     renewed: Renewed,
+    shown: Shown,
 }
 
 impl Inner {
@@ -77,6 +78,7 @@ impl Caller {
         index: Arc<Index>,
         key: MeshKey,
         runtime: Handle,
+        shown: Shown,
     ) -> Caller {
         Caller(Arc::new(Inner {
             here,
@@ -85,6 +87,7 @@ impl Caller {
             key,
             runtime,
             renewed: Renewed::default(),
+            shown,
         }))
     }
 
@@ -265,7 +268,8 @@ impl Desk<'_> {
     fn localise(&self, asked: &Asked, own: Option<&str>) -> Result<Local, Outcome> {
         let missing = std::cell::Cell::new(false);
         let map = |id: &Id<'_>| {
-            let local = self.to_local(id, own);
+            let named = own.filter(|own| **own == *id.text).map(Cow::Borrowed);
+            let local = named.or_else(|| self.to_local(id, own));
             if local.is_none() && self.inner.key.recognises(&id.text) {
                 missing.set(true);
             }
@@ -297,7 +301,11 @@ impl Desk<'_> {
         self.api().rewrite_target(path, map).into_owned()
     }
 
-    async fn ask(&self, request: Request<Full<Bytes>>, max: usize) -> Result<Heard, Outcome> {
+    async fn ask(&self, mut request: Request<Full<Bytes>>, max: usize) -> Result<Heard, Outcome> {
+        // The service may have a value checked while it answers.
+        if let Some(told) = request.headers_mut().remove(wire::HOMES) {
+            (self.inner.shown)(&told, request.headers());
+        }
         self.service
             .way
             .ask(request, max)

@@ -31,13 +31,15 @@ use cheops_model::SiteName;
 use cheops_rest::Api;
 use cheops_store::sqlite::SqliteStore;
 use cheops_store::{Opening, StoreError};
+use hyper::HeaderMap;
+use hyper::header::HeaderValue;
 use tokio::runtime::Handle;
 use tokio::sync::{oneshot, watch};
 
 pub use index::{Index, Known};
 pub use limits::BODY_BYTES_MAX;
 pub use shard::NotTaken;
-pub use wire::{Asked, Replied, decode, encode};
+pub use wire::{Asked, HOMES, Replied, decode, encode};
 
 use crate::identity::MeshSecret;
 use crate::mesh::{Accepted, Dialer};
@@ -65,6 +67,10 @@ pub struct ReplicatedService {
     pub deadline: Duration,
 }
 
+/// Hears of a call that is about to be made from a log: what was logged of where the values it
+/// shows are at home, and its headers.
+pub type Shown = Arc<dyn Fn(&HeaderValue, &HeaderMap) + Send + Sync>;
+
 /// What replication starts from.
 pub struct ReplicationConfig {
     /// This site.
@@ -81,6 +87,8 @@ pub struct ReplicationConfig {
     pub pictures: watch::Receiver<Arc<Picture>>,
     /// Patience.
     pub tuning: Tuning,
+    /// Told of every call before it is made.
+    pub shown: Shown,
 }
 
 /// Why replication does not start. Stop the agent: acknowledged operations may be on that disk.
@@ -139,6 +147,7 @@ impl Replication {
             index.clone(),
             key.clone(),
             runtime.clone(),
+            config.shown,
         );
         let disk = Arc::new(disk);
         let started = Instant::now();
@@ -224,7 +233,11 @@ impl Replication {
 
     /// Requests that this site holds for a service of another one.
     pub async fn queued_for(&self, service: &str, site: &SiteName) -> u64 {
-        let (queue, service, site) = (self.queue_for(service, site), service.to_owned(), site.clone());
+        let (queue, service, site) = (
+            self.queue_for(service, site),
+            service.to_owned(),
+            site.clone(),
+        );
         let waiting = self.look(queue, move |core| {
             let of = |glance: &Glance<'_>| {
                 let row = glance.rows().get(&site);

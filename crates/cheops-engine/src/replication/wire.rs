@@ -8,6 +8,10 @@ use serde::{Deserialize, Serialize};
 /// The version written now; the bytes of every version are kept in `tests/fixtures`.
 const VERSION: u8 = 1;
 
+/// Among the headers of an [`Asked`]: where the values that the others show are at home. Never sent
+/// to a service.
+pub const HOMES: &str = "x-cheops-homes";
+
 /// A request, as every site's applier makes it again.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Asked {

@@ -34,6 +34,8 @@ pub struct Collection {
     /// Whether clients may choose the id.
     #[serde(default)]
     pub chosen: Chosen,
+    /// The shape of the id that an agent chooses for a client that does not.
+    pub given: Option<Given>,
     /// What stands below one, by its path there.
     #[serde(default, rename = "sub")]
     pub subs: Vec<SubRule>,
@@ -78,6 +80,16 @@ pub enum Chosen {
     Once,
     /// The client may, also one that was used before.
     Again,
+}
+
+/// The shape of ids that agents choose.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Given {
+    /// With dashes.
+    Uuid,
+    /// 32 digits.
+    Hex,
 }
 
 /// One way to change a resource.

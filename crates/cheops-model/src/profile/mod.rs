@@ -7,7 +7,7 @@ mod collection;
 mod ids;
 
 pub use collection::{
-    CallKind, Chosen, Collection, CreateBy, MarkRule, MatchRule, ReadyRule, RefusalClass,
+    CallKind, Chosen, Collection, CreateBy, Given, MarkRule, MatchRule, ReadyRule, RefusalClass,
     RefusalRule, SubRule, UpdateForm, UpdateRule,
 };
 pub use ids::{IdRules, Reach};

@@ -187,7 +187,10 @@ mod tests {
 
     #[test]
     fn documents_are_told_apart_wherever_they_are_cut() {
-        assert_eq!(ends(&["{\"a\": 1}\n{\"b\"", ": 2}\n"]), ["{\"a\": 1}\n", "{\"b\": 2}\n"]);
+        assert_eq!(
+            ends(&["{\"a\": 1}\n{\"b\"", ": 2}\n"]),
+            ["{\"a\": 1}\n", "{\"b\": 2}\n"]
+        );
         assert_eq!(ends(&["{\"a\": \"}\\\"", "{\"}"]), ["{\"a\": \"}\\\"{\"}"]);
         assert_eq!(ends(&["[1, [2]", "]", "[3]"]), ["[1, [2]]", "[3]"]);
         assert_eq!(ends(&["{\"a\": "]), Vec::<String>::new());

@@ -31,8 +31,8 @@ use crate::route::Journey;
 use crate::service::Service;
 pub(crate) use answer::operation_url;
 pub(crate) use documents::Documents;
-pub(crate) use queue::{Queue, carry};
 use ids::{Ids, fits};
+pub(crate) use queue::{Queue, carry};
 use write::Wanted;
 
 /// What the data plane needs to know of one service to replicate its resources.
@@ -202,6 +202,24 @@ fn target(call: &Call) -> &str {
         .map_or("/", |target| target.as_str())
 }
 
+/// Whether there is room in a target for an id that this mesh made: 16 decimal or 32 hexadecimal
+/// digits, maybe with dashes, maybe written with `%`.
+fn may_hold_id(target: &str) -> bool {
+    const SHORTEST: u32 = 16;
+    let mut run = 0;
+    for byte in target.bytes() {
+        run = match byte {
+            b'0'..=b'9' | b'a'..=b'f' | b'A'..=b'F' | b'-' => run + 1,
+            b'%' => return true,
+            _ => 0,
+        };
+        if run == SHORTEST {
+            return true;
+        }
+    }
+    false
+}
+
 impl Replicas {
     fn ids(&self) -> Ids<'_> {
         Ids {
@@ -225,6 +243,11 @@ impl Replicas {
 
     fn concern(&self, call: &Call) -> Concern {
         let index = self.engine.index();
+        // Where there is no replicant, which is nearly everywhere, only the id of one that is not
+        // known here matters: nothing else has to be understood of the request.
+        if index.is_empty() && !may_hold_id(target(call)) {
+            return Concern::None;
+        }
         let meaning = self.classify(call.head.method.as_str(), target(call));
         let mention = || match index.is_empty() {
             true => Concern::None,
@@ -247,6 +270,32 @@ impl Replicas {
             },
             None if index.recognises(item.id) => Concern::Unknown(item.id.to_owned()),
             None => mention(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::may_hold_id;
+
+    #[test]
+    fn what_can_be_an_id_is_not_overlooked() {
+        for one in [
+            "/images/6f1ed002-ab59-4f3b-8b5b-0123456789ab",
+            "/images/6f1ed002ab594f3b8b5b0123456789ab/file?x=1",
+            "/images/r-6f1ed002ab594f3b8b5b0123456789ab",
+            "/items/4503599627370496",
+            "/items/4503599627370496:stop",
+            "/items/%34503599627370496",
+        ] {
+            assert!(may_hold_id(one), "{one}");
+        }
+        for none in [
+            "/",
+            "/v2.1/servers/detail?limit=20",
+            "/items/450359962737049",
+        ] {
+            assert!(!may_hold_id(none), "{none}");
         }
     }
 }

@@ -72,7 +72,9 @@ pub(super) async fn position(
         id: known.meta.to_string(),
         sites: known.live.to_vec(),
     };
-    let position = stands.filter(|_| known.local.is_some()).ok_or_else(pending)?;
+    let position = stands
+        .filter(|_| known.local.is_some())
+        .ok_or_else(pending)?;
     let shown = replicas.engine.read_local(known, asked).await;
     let shown = shown.ok_or_else(|| Problem::ServiceFailed {
         site: replicas.here.clone(),
@@ -130,7 +132,11 @@ mod tests {
         check("if-none-match", "*", false);
         check("if-none-match", "\"6\"", true);
         check("if-unmodified-since", "Sun, 06 Nov 1994 08:49:37 GMT", true);
-        check("if-unmodified-since", "Sun, 06 Nov 1994 08:49:36 GMT", false);
+        check(
+            "if-unmodified-since",
+            "Sun, 06 Nov 1994 08:49:36 GMT",
+            false,
+        );
         check("if-unmodified-since", "yesterday", false);
         assert!(Expected::of(&HeaderMap::new()).is_none());
     }

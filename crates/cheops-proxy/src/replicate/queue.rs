@@ -83,11 +83,7 @@ async fn has_backlog(journey: &Journey<'_>, site: &SiteName) -> bool {
     waiting.await > 0
 }
 
-async fn keep(
-    journey: &Journey<'_>,
-    queue: &Queue,
-    call: Call,
-) -> Result<Response<Body>, Problem> {
+async fn keep(journey: &Journey<'_>, queue: &Queue, call: Call) -> Result<Response<Body>, Problem> {
     let (picture, name) = (journey.worker.picture(), &journey.service.config.name);
     if !picture.may_run(&queue.site, name) {
         return Err(Problem::ServiceNotAtSite {

@@ -6,10 +6,12 @@ use bytes::Bytes;
 use cheops_core::operation::{
     DoubtBy, Fields, Form, Handover, Kind, Mode, Naming, Repeat, Submission,
 };
-use cheops_core::{Operation, OperationId, Position, ReplicantId};
-use cheops_engine::replication::{Asked, Known, encode, opaque_reference};
+use cheops_core::{Operation, OperationId, Position, ReplicantId, Shape};
+use cheops_engine::replication::{Asked, HOMES, Known, encode, opaque_reference};
 use cheops_model::{Failover, Guarantee, SiteName};
-use cheops_rest::{Body as RestBody, Chosen, FieldFault, Id, Meaning, RewriteError, Side, Written};
+use cheops_rest::{
+    Body as RestBody, Chosen, FieldFault, Given, Id, Meaning, RewriteError, Side, Written,
+};
 use http::{HeaderMap, header};
 
 use super::read::text;
@@ -24,6 +26,8 @@ pub(super) struct Draft<'a> {
     pub(super) call: &'a Call,
     pub(super) body: Bytes,
     pub(super) scope: Option<String>,
+    /// Where the values that it shows are at home.
+    pub(super) homes: Vec<String>,
     /// How long the service may take.
     pub(super) patience_ms: u64,
 }
@@ -31,7 +35,9 @@ pub(super) struct Draft<'a> {
 impl Draft<'_> {
     /// Makes something, on these sites.
     pub(super) fn create(&self, spread: &Spread) -> Result<Submission, Problem> {
-        let asked = self.asked()?;
+        let mut asked = self.asked()?;
+        let id = self.operation_id(&asked)?;
+        let naming = self.name(&mut asked, ReplicantId::from(id));
         let api = &self.replicas.api;
         let index = self.replicas.engine.index();
         let service = self.replicas.service.as_str();
@@ -44,7 +50,6 @@ impl Draft<'_> {
         let media = content_type(&asked);
         let written = api.written_by_create(&asked.kind, media, &asked.body);
         let fields = self.fields(written.map_err(bad_body)?, &Fields::new(), &asked);
-        let id = self.operation_id(&asked)?;
         let (ttl_ms, handover) = match &spread.guarantee {
             Guarantee::Eventual { ttl, failover } => (
                 ttl.map(|ttl| ttl.as_millis() as u64),
@@ -71,7 +76,7 @@ impl Draft<'_> {
         Ok(Submission {
             doubt,
             handover,
-            naming: self.naming(&asked),
+            naming,
             parent: spread.parent,
             ..self.submission(op, spread.sites.clone())
         })
@@ -118,7 +123,7 @@ impl Draft<'_> {
         let asked = Asked {
             method: method.to_owned(),
             path: target.to_owned(),
-            headers: kept(&self.call.head.headers),
+            headers: kept(&self.call.head.headers, &self.homes),
             body: self.body.to_vec(),
             collection: spot.map_or("", |spot| spot.collection).to_owned(),
             kind: spot.map_or("", |spot| spot.kind).to_owned(),
@@ -167,8 +172,9 @@ impl Draft<'_> {
         }
     }
 
-    /// Who names what a create makes.
-    fn naming(&self, asked: &Asked) -> Naming {
+    /// Who names what a create makes. Where clients may choose an id and this one did not, the
+    /// agent does: every site has it under the same id, and one can tell whether it is there.
+    fn name(&self, asked: &mut Asked, replicant: ReplicantId) -> Naming {
         let api = &self.replicas.api;
         if api.chosen(&asked.kind) == Chosen::Never {
             return Naming::Minted;
@@ -178,8 +184,21 @@ impl Draft<'_> {
             Meaning::Update { item, .. } => Some(item.id.to_owned()),
             _ => None,
         };
-        let chosen = in_path.or_else(|| api.asked_id(&asked.kind, &asked.body));
-        chosen.map_or(Naming::Minted, Naming::Chosen)
+        let of_client = in_path.or_else(|| api.asked_id(&asked.kind, &asked.body));
+        if let Some(id) = of_client {
+            return Naming::Chosen(id);
+        }
+        let shape = match api.given(&asked.kind) {
+            None => return Naming::Minted,
+            Some(Given::Uuid) => Shape::Uuid,
+            Some(Given::Hex) => Shape::Hex,
+        };
+        let id = self.replicas.engine.key().meta_id(replicant, shape);
+        asked.body = api.with_id(&asked.kind, &asked.body, &id);
+        match api.asked_id(&asked.kind, &asked.body) {
+            Some(id) => Naming::Chosen(id),
+            None => Naming::Minted,
+        }
     }
 
     /// How soon the client wants to hear.
@@ -243,7 +262,7 @@ impl Draft<'_> {
         Ok(Asked {
             method: method.to_owned(),
             body: body.into_owned(),
-            headers: kept(headers),
+            headers: kept(headers, &self.homes),
             path,
             collection,
             kind,
@@ -288,7 +307,7 @@ fn unix_ms() -> u64 {
 
 /// Headers that the applier of every site sends again. What frames the message, what is between
 /// client and agent, and what says where to answer does not belong to the operation.
-fn kept(headers: &HeaderMap) -> Vec<(String, Vec<u8>)> {
+fn kept(headers: &HeaderMap, homes: &[String]) -> Vec<(String, Vec<u8>)> {
     let passes = |name: &str| {
         !matches!(
             name,
@@ -307,7 +326,11 @@ fn kept(headers: &HeaderMap) -> Vec<(String, Vec<u8>)> {
         (name.as_str().to_owned(), value.as_bytes().to_vec())
     };
     let kept = headers.iter().filter(|(name, _)| passes(name.as_str()));
-    kept.map(pair).collect()
+    let mut kept: Vec<_> = kept.map(pair).collect();
+    if !homes.is_empty() {
+        kept.push((HOMES.to_owned(), homes.join(";").into_bytes()));
+    }
+    kept
 }
 
 fn content_type(asked: &Asked) -> Option<&str> {

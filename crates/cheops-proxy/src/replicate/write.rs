@@ -114,7 +114,10 @@ pub(super) struct Whole<'a> {
     body: bytes::Bytes,
 }
 
-pub(super) async fn draft<'a>(journey: &'a Journey<'a>, mut call: Call) -> Result<Whole<'a>, Problem> {
+pub(super) async fn draft<'a>(
+    journey: &'a Journey<'a>,
+    mut call: Call,
+) -> Result<Whole<'a>, Problem> {
     let body = std::mem::replace(&mut call.body, Body::empty());
     let body = of_request(journey.worker, &journey.patience, body, BODY_BYTES_MAX).await?;
     Ok(Whole {
@@ -128,7 +131,13 @@ impl Whole<'_> {
     pub(super) fn as_ref(&self) -> Draft<'_> {
         let left = self.journey.patience.time_left(Instant::now());
         let scope = self.journey.trail.map(|trail| &trail.scope);
+        let (headers, now) = (&self.call.head.headers, Instant::now());
+        let homes = self.journey.worker.homes();
         Draft {
+            homes: homes
+                .iter()
+                .flat_map(|homes| homes.logged(headers, now))
+                .collect(),
             replicas: &self.journey.service.replicas,
             call: &self.call,
             body: self.body.clone(),

@@ -19,7 +19,7 @@ use cheops_engine::identity::Identity;
 use cheops_engine::mesh::{Announcement, Mesh, MeshConfig, ServiceAnnouncement, new_incarnation};
 use cheops_engine::replication::{ReplicatedService, Replication, ReplicationConfig};
 use cheops_engine::{LocalService, follow_picture};
-use cheops_proxy::{Links, Proxy, ServiceConfig, Sockets};
+use cheops_proxy::{HomeBook, Links, Proxy, ServiceConfig, Sockets};
 use tokio::io::AsyncReadExt;
 use tokio::net::TcpListener;
 use tokio::signal::unix::{SignalKind, signal};
@@ -93,6 +93,8 @@ async fn serve(config: Config, identity: Identity, args: &AgentArgs) -> anyhow::
     let (stop, stopping) = watch::channel(false);
     let (site, data_dir) = (config.site.clone(), config.data.clone());
     let (proxy_config, backends) = Backends::default().proxy_config(&config).await;
+    let homes = HomeBook::of(&proxy_config);
+    let shown_to = homes.clone();
     let replication = Replication::start(ReplicationConfig {
         here: site.clone(),
         data_dir,
@@ -101,6 +103,7 @@ async fn serve(config: Config, identity: Identity, args: &AgentArgs) -> anyhow::
         dialer: mesh.dialer(),
         pictures: picture.clone(),
         tuning: Tuning::default(),
+        shown: Arc::new(move |told, headers| shown_to.learn_logged(told, headers)),
     })
     .context("key `data`")?;
     let links = Links {
@@ -108,6 +111,7 @@ async fn serve(config: Config, identity: Identity, args: &AgentArgs) -> anyhow::
         dialer: mesh.dialer(),
         acceptor: mesh.acceptor(),
         replication: replication.clone(),
+        homes,
     };
     let proxy = Proxy::start(proxy_config, sockets, links, stopping.clone())?;
 

@@ -38,10 +38,18 @@ async fn a_body_that_is_not_what_it_says_changes_nothing() {
             );
         }
     }
-    let told = admin(mesh.site(1).admin, &format!("/v1/resources/{meta}")).await.json();
-    assert_eq!((&told["position"], &told["converged"]), (&json!(1), &json!(true)));
+    let told = admin(mesh.site(1).admin, &format!("/v1/resources/{meta}"))
+        .await
+        .json();
+    assert_eq!(
+        (&told["position"], &told["converged"]),
+        (&json!(1), &json!(true))
+    );
     for site in [1, 2] {
-        assert_eq!(held(&mesh, site, "debian").await[0]["description"], Value::Null);
+        assert_eq!(
+            held(&mesh, site, "debian").await[0]["description"],
+            Value::Null
+        );
     }
 }
 
@@ -50,11 +58,22 @@ async fn what_a_service_made_without_naming_it_is_found_by_its_looks() {
     let (first, second) = (Notes::start().await, Notes::start().await);
     first.state().names_no_id = true;
     let mesh = note_mesh(&first, &second, "20s").await;
-    let made = at(&mesh, 1, "POST", "/notes", BOTH, json!({ "text": "unnamed" })).await;
+    let made = at(
+        &mesh,
+        1,
+        "POST",
+        "/notes",
+        BOTH,
+        json!({ "text": "unnamed" }),
+    )
+    .await;
     assert_eq!(made.status, 201, "{made:?}");
     let meta = made.header("x-cheops-resource").to_owned();
     // Only its status was known: how it is now stands in for what nobody said.
-    assert_eq!(made.json(), json!({ "id": made.json()["id"], "text": "unnamed" }));
+    assert_eq!(
+        made.json(),
+        json!({ "id": made.json()["id"], "text": "unnamed" })
+    );
     assert_eq!(in_path(&made.json()["id"]), meta);
     assert_eq!(made.header("location"), format!("/notes/{meta}"));
     converged(&mesh, 1, &meta).await;
@@ -69,8 +88,20 @@ async fn what_a_service_made_and_nobody_can_find_stays_in_doubt_and_is_not_made_
         notes.state().hides_list = true;
     }
     let mesh = note_mesh(&first, &second, "2s").await;
-    let made = at(&mesh, 1, "POST", "/notes", BOTH, json!({ "text": "unnamed" })).await;
-    assert_eq!((made.status, made.problem().as_str()), (504, "outcome-unknown"), "{made:?}");
+    let made = at(
+        &mesh,
+        1,
+        "POST",
+        "/notes",
+        BOTH,
+        json!({ "text": "unnamed" }),
+    )
+    .await;
+    assert_eq!(
+        (made.status, made.problem().as_str()),
+        (504, "outcome-unknown"),
+        "{made:?}"
+    );
     let all = admin(mesh.site(1).admin, "/v1/operations").await.json();
     let item = &all["items"][0];
     let state = item["sites"]["site1"]["state"].as_str().unwrap();
@@ -92,7 +123,10 @@ async fn a_profile_with_an_impossible_pattern_is_refused_by_lint_and_by_the_agen
     let linted = run(&["lint".as_ref(), profile.as_os_str()]).await;
     assert_eq!(linted.status.code(), Some(2));
     let told = text(&linted.stderr);
-    assert!(told.contains("odd.toml:4: error: key `collection[0].path`"), "{told}");
+    assert!(
+        told.contains("odd.toml:4: error: key `collection[0].path`"),
+        "{told}"
+    );
 
     mesh.take_agent(1).kill().await;
     let config = mesh.site(1).config.clone();
@@ -100,7 +134,10 @@ async fn a_profile_with_an_impossible_pattern_is_refused_by_lint_and_by_the_agen
     let with = format!("[service.image]\nprofile = {profile:?}\n");
     std::fs::write(&config, before.replacen("[service.image]\n", &with, 1)).unwrap();
     let log = Agent::start(&config).await.unwrap_err();
-    assert!(log.contains("key `service.image.profile`") && log.contains("collection[0].path"), "{log}");
+    assert!(
+        log.contains("key `service.image.profile`") && log.contains("collection[0].path"),
+        "{log}"
+    );
 }
 
 #[tokio::test]
@@ -111,7 +148,10 @@ async fn what_one_of_the_sites_does_not_have_cannot_be_named() {
     let child = json!({ "name": "child", "parent_id": meta });
     let scope = "image: site1 & site3";
     let refused = at(&mesh, 1, "POST", "/images", scope, child.clone()).await;
-    assert_eq!((refused.status, refused.problem().as_str()), (422, "unknown-replicant"));
+    assert_eq!(
+        (refused.status, refused.problem().as_str()),
+        (422, "unknown-replicant")
+    );
     assert_eq!(refused.json()["sites"], json!(["site3"]));
     for site in 1..=3 {
         assert!(held(&mesh, site, "child").await.is_empty());
@@ -128,7 +168,11 @@ async fn what_one_of_the_sites_does_not_have_cannot_be_named() {
     }
     eventually("everything is the same", || async {
         let late = admin(mesh.site(1).admin, "/v1/resources?converged=false").await;
-        late.json()["items"].as_array().unwrap().is_empty().then_some(())
+        late.json()["items"]
+            .as_array()
+            .unwrap()
+            .is_empty()
+            .then_some(())
     })
     .await;
 }

@@ -21,7 +21,15 @@ async fn a_full_disk_acknowledges_nothing_and_recovers_when_there_is_room() {
         mesh.wait_mark(from, to, "connected").await;
     }
     let meta = eventually("site1 replicates", || async {
-        let made = at(&mesh, 1, "POST", "/images", BOTH, json!({ "name": "before" })).await;
+        let made = at(
+            &mesh,
+            1,
+            "POST",
+            "/images",
+            BOTH,
+            json!({ "name": "before" }),
+        )
+        .await;
         (made.status == 201).then(|| in_path(&made.json()["id"]))
     })
     .await;
@@ -32,14 +40,23 @@ async fn a_full_disk_acknowledges_nothing_and_recovers_when_there_is_room() {
     for round in 0..3 {
         let body = json!({ "name": format!("never {round}") });
         let refused = at(&mesh, 1, "POST", "/images", BOTH, body).await;
-        assert_eq!((refused.status, refused.problem().as_str()), (507, "no-room"));
+        assert_eq!(
+            (refused.status, refused.problem().as_str()),
+            (507, "no-room")
+        );
         let change = json!({ "description": "never" });
         let refused = at(&mesh, 1, "PATCH", &path, "", change).await;
-        assert_eq!((refused.status, refused.problem().as_str()), (507, "no-room"));
+        assert_eq!(
+            (refused.status, refused.problem().as_str()),
+            (507, "no-room")
+        );
     }
     // What does not need the disk goes on.
     let read = at(&mesh, 1, "GET", &path, "", Value::Null).await;
-    assert_eq!((read.status, in_path(&read.json()["id"])), (200, meta.clone()));
+    assert_eq!(
+        (read.status, in_path(&read.json()["id"])),
+        (200, meta.clone())
+    );
     let own = at(&mesh, 1, "POST", "/images", "", json!({ "name": "local" })).await;
     assert_eq!(own.status, 201);
 
@@ -57,7 +74,11 @@ async fn a_full_disk_acknowledges_nothing_and_recovers_when_there_is_room() {
         assert_eq!(held(&mesh, site, "before").await[0]["description"], "after");
         assert_eq!(held(&mesh, site, "after").await.len(), 1);
         for round in 0..3 {
-            assert!(held(&mesh, site, &format!("never {round}")).await.is_empty());
+            assert!(
+                held(&mesh, site, &format!("never {round}"))
+                    .await
+                    .is_empty()
+            );
         }
     }
 }
@@ -89,7 +110,10 @@ async fn check_wiped(wiped: usize) {
         known.then(|| told.json())
     })
     .await;
-    assert_eq!(told["replicas"][format!("site{wiped}")]["local_id"], json!(local));
+    assert_eq!(
+        told["replicas"][format!("site{wiped}")]["local_id"],
+        json!(local)
+    );
     let image = format!("/images/{meta}");
     eventually("it is written everywhere again", || async {
         let change = json!({ "description": "after the loss" });

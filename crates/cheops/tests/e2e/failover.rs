@@ -13,7 +13,15 @@ const AUTO: &str = "image: eventual(site1 & site2 & site3, failover=auto)";
 #[tokio::test]
 async fn another_site_leads_by_itself_and_the_old_leader_comes_back_as_a_follower() {
     let mut mesh = Setup::of(3).start().await;
-    let made = at(&mesh, 1, "POST", "/images", AUTO, json!({ "name": "debian" })).await;
+    let made = at(
+        &mesh,
+        1,
+        "POST",
+        "/images",
+        AUTO,
+        json!({ "name": "debian" }),
+    )
+    .await;
     assert_eq!(made.status, 201, "{made:?}");
     let meta = in_path(&made.json()["id"]);
     let told = converged(&mesh, 1, &meta).await;
@@ -63,14 +71,30 @@ async fn another_site_leads_by_itself_and_the_old_leader_comes_back_as_a_followe
     assert_ne!(leader(&told), "site1", "{told}");
     assert_eq!(told["conflicts"], 0);
     // The old leader passes writes on.
-    let changed = at(&mesh, 1, "PATCH", &path, "", json!({ "description": "passed on" })).await;
+    let changed = at(
+        &mesh,
+        1,
+        "PATCH",
+        &path,
+        "",
+        json!({ "description": "passed on" }),
+    )
+    .await;
     assert_eq!(changed.status, 200, "{changed:?}");
 }
 
 #[tokio::test]
 async fn a_leader_without_a_majority_writes_nothing() {
     let mesh = Setup::of(3).start().await;
-    let made = at(&mesh, 1, "POST", "/images", AUTO, json!({ "name": "debian" })).await;
+    let made = at(
+        &mesh,
+        1,
+        "POST",
+        "/images",
+        AUTO,
+        json!({ "name": "debian" }),
+    )
+    .await;
     let meta = in_path(&made.json()["id"]);
     converged(&mesh, 1, &meta).await;
     mesh.cut(1);
@@ -84,5 +108,8 @@ async fn a_leader_without_a_majority_writes_nothing() {
     .await;
     assert!(!refused.header("retry-after").is_empty());
     // Reads go on.
-    assert_eq!(at(&mesh, 1, "GET", &path, "", Value::Null).await.status, 200);
+    assert_eq!(
+        at(&mesh, 1, "GET", &path, "", Value::Null).await.status,
+        200
+    );
 }

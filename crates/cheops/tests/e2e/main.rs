@@ -26,6 +26,7 @@ mod reload;
 mod replica_cli;
 mod replicas;
 mod resources;
+mod rest;
 mod restarts;
 mod rights;
 mod scope_cli;

@@ -41,7 +41,10 @@ fn check(document: &Value, schema: &Value, value: &Value, place: &str) {
     }
     for (name, value) in members {
         let place = format!("{place}.{name}");
-        match (known.and_then(|known| known.get(name)), &schema["additionalProperties"]) {
+        match (
+            known.and_then(|known| known.get(name)),
+            &schema["additionalProperties"],
+        ) {
             (Some(schema), _) => check(document, schema, value, &place),
             (None, Value::Null) => assert!(known.is_none(), "{place} is not described"),
             (None, schema) => check(document, schema, value, &place),
@@ -109,16 +112,29 @@ async fn why_is_told_of_resources_and_of_operations() {
     converged(&mesh, 1, &meta).await;
     let address = mesh.site(1).admin;
     let told = admin(address, &format!("/v1/why/{meta}")).await.json();
-    assert_eq!((&told["about"], &told["scope"]), (&json!("resource"), &json!("image: site1 & site2")));
+    assert_eq!(
+        (&told["about"], &told["scope"]),
+        (&json!("resource"), &json!("image: site1 & site2"))
+    );
     let reasons = told["reasons"].as_array().unwrap();
-    assert!(reasons.iter().any(|reason| reason["site"] == "site2" && reason["state"] == "live"));
+    assert!(
+        reasons
+            .iter()
+            .any(|reason| reason["site"] == "site2" && reason["state"] == "live")
+    );
     let operation = made.header("x-cheops-operation");
     let told = admin(address, &format!("/v1/why/{operation}")).await.json();
-    assert_eq!((&told["about"], &told["scope"]), (&json!("operation"), &json!("image: site1 & site2")));
+    assert_eq!(
+        (&told["about"], &told["scope"]),
+        (&json!("operation"), &json!("image: site1 & site2"))
+    );
     assert_eq!(admin(address, "/v1/why/7").await.status, 404);
     let words = ["why", operation, "--admin", &address.to_string()];
     let shown = crate::common::agent::run(&words).await;
     let page = crate::common::agent::text(&shown.stdout);
     assert_eq!(shown.status.code(), Some(0), "{page}");
-    assert!(page.contains("asked: somebody asked for POST /images"), "{page}");
+    assert!(
+        page.contains("asked: somebody asked for POST /images"),
+        "{page}"
+    );
 }

@@ -26,7 +26,12 @@ async fn an_ordinary_resource_is_adopted_and_lives_on_both_sites() {
     let by_service = format!("/images/{local}");
     let service = mesh.site(1).image_service;
     let change = br#"{"min_disk": 7}"#;
-    assert_eq!(ask(service, "PATCH", &by_service, &[JSON], change).await.status, 200);
+    assert_eq!(
+        ask(service, "PATCH", &by_service, &[JSON], change)
+            .await
+            .status,
+        200
+    );
 
     let both = "image: site1 & site2";
     let mut body = json!({
@@ -40,22 +45,45 @@ async fn an_ordinary_resource_is_adopted_and_lives_on_both_sites() {
         (&plan["path"], &plan["leader"], &plan["joining"]),
         (&json!(by_service), &json!("site1"), &json!(["site2"]))
     );
-    assert!(plan["fields"].as_array().unwrap().contains(&json!("min_disk")), "{plan}");
-    assert!(held(&mesh, 2, "ordinary").await.is_empty(), "a plan does nothing");
+    assert!(
+        plan["fields"]
+            .as_array()
+            .unwrap()
+            .contains(&json!("min_disk")),
+        "{plan}"
+    );
+    assert!(
+        held(&mesh, 2, "ordinary").await.is_empty(),
+        "a plan does nothing"
+    );
 
     body["plan"] = json!(false);
     let adopted = order(&mesh, 1, "/v1/resources/adopt", body.clone()).await;
     assert_eq!(adopted.status, 200, "{adopted:?}");
     let meta = in_path(&adopted.json()["id"]);
-    assert_eq!(adopted.json()["replicas"]["site1"]["local_id"], json!(local));
+    assert_eq!(
+        adopted.json()["replicas"]["site1"]["local_id"],
+        json!(local)
+    );
     let other = wait_held(&mesh, 2, "ordinary").await;
     assert_eq!(other["min_disk"], 7);
     assert_ne!(in_path(&other["id"]), local);
     converged(&mesh, 2, &meta).await;
 
     // From now on it is one resource, by either name.
-    let changed = at(&mesh, 1, "PATCH", &by_service, "", json!({ "description": "one" })).await;
-    assert_eq!((changed.status, in_path(&changed.json()["id"])), (200, meta.clone()));
+    let changed = at(
+        &mesh,
+        1,
+        "PATCH",
+        &by_service,
+        "",
+        json!({ "description": "one" }),
+    )
+    .await;
+    assert_eq!(
+        (changed.status, in_path(&changed.json()["id"])),
+        (200, meta.clone())
+    );
     converged(&mesh, 1, &meta).await;
     assert_eq!(wait_held(&mesh, 2, "ordinary").await["description"], "one");
     assert_eq!(held(&mesh, 1, "ordinary").await.len(), 1);
@@ -95,7 +123,10 @@ async fn a_resource_moves_to_another_site_and_is_covered_before_it_leaves() {
         (&json!(["site3"]), &json!(["site2"]), &Value::Null)
     );
     assert_eq!(plan["steps"].as_array().unwrap().len(), 2);
-    assert!(held(&mesh, 3, "debian").await.is_empty(), "a plan does nothing");
+    assert!(
+        held(&mesh, 3, "debian").await.is_empty(),
+        "a plan does nothing"
+    );
 
     let moved = order(&mesh, 2, &page, json!({ "scope": "image: site1 & site3" })).await;
     assert_eq!(moved.status, 200, "{moved:?}");
@@ -103,27 +134,51 @@ async fn a_resource_moves_to_another_site_and_is_covered_before_it_leaves() {
     assert_eq!(there["description"], "written before");
     wait_gone(&mesh, 2, "debian").await;
     let told = eventually("site2 has left", || async {
-        let told = admin(mesh.site(1).admin, &format!("/v1/resources/{meta}")).await.json();
+        let told = admin(mesh.site(1).admin, &format!("/v1/resources/{meta}"))
+            .await
+            .json();
         let sites: Vec<String> = told["replicas"].as_object()?.keys().cloned().collect();
         (sites == ["site1", "site3"] && told["converged"] == true).then_some(told)
     })
     .await;
     assert_eq!(told["scope"], "image: site1 & site3");
-    let changed = at(&mesh, 3, "PATCH", &path, "", json!({ "description": "after" })).await;
+    let changed = at(
+        &mesh,
+        3,
+        "PATCH",
+        &path,
+        "",
+        json!({ "description": "after" }),
+    )
+    .await;
     assert_eq!(changed.status, 200, "{changed:?}");
     converged(&mesh, 3, &meta).await;
     for site in [1, 3] {
-        assert_eq!(wait_held(&mesh, site, "debian").await["description"], "after");
+        assert_eq!(
+            wait_held(&mesh, site, "debian").await["description"],
+            "after"
+        );
     }
 
     // Whoever leads does not leave.
     let blocked = order(&mesh, 1, &page, json!({ "scope": "image: site2 & site3" })).await;
-    assert_eq!((blocked.status, blocked.problem().as_str()), (409, "conflict"));
+    assert_eq!(
+        (blocked.status, blocked.problem().as_str()),
+        (409, "conflict")
+    );
     let admin_of = mesh.site(1).admin.to_string();
-    let words = |scope| ["resource", "rescope", &meta, "--scope", scope, "--admin", &admin_of];
+    let words = |scope| {
+        [
+            "resource", "rescope", &meta, "--scope", scope, "--admin", &admin_of,
+        ]
+    };
     let shown = run(&[&words("image: site2 & site3")[..], &["--plan"]].concat()).await;
     assert_eq!(shown.status.code(), Some(1));
-    assert!(text(&shown.stdout).contains("promote"), "{}", text(&shown.stdout));
+    assert!(
+        text(&shown.stdout).contains("promote"),
+        "{}",
+        text(&shown.stdout)
+    );
     let back = run(&words("image: site1 & site2 & site3")).await;
     assert_eq!(back.status.code(), Some(0), "{}", text(&back.stderr));
     assert!(text(&back.stderr).contains("site2 makes it"));
@@ -158,7 +213,10 @@ async fn conflict(mesh: &Mesh) -> (String, String) {
         eventually("the conflict is shown", || async {
             let all = admin(mesh.site(site).admin, "/v1/conflicts").await.json();
             let items = all["items"].as_array().unwrap();
-            items.iter().any(|item| item["id"] == operation).then_some(())
+            items
+                .iter()
+                .any(|item| item["id"] == operation)
+                .then_some(())
         })
         .await;
     }
@@ -208,7 +266,12 @@ async fn a_conflict_is_shown_with_its_versions_and_either_may_be_taken() {
         let none = admin(mesh.site(site).admin, "/v1/conflicts").await.json();
         assert_eq!(none["items"], json!([]));
     }
-    assert_eq!(order(&mesh, 1, &resolve, json!({ "take": "current" })).await.status, 404);
+    assert_eq!(
+        order(&mesh, 1, &resolve, json!({ "take": "current" }))
+            .await
+            .status,
+        404
+    );
 }
 
 #[tokio::test]
@@ -219,10 +282,20 @@ async fn a_conflict_is_dropped_by_a_command() {
     let shown = run(&["conflict", "show", &operation, "--admin", &address]).await;
     let page = text(&shown.stdout);
     assert_eq!(shown.status.code(), Some(1));
-    assert!(page.contains("current by site2\n  description: \"by the second\""), "{page}");
-    let words = ["conflict", "resolve", &operation, "--take", "current", "--admin", &address];
+    assert!(
+        page.contains("current by site2\n  description: \"by the second\""),
+        "{page}"
+    );
+    let words = [
+        "conflict", "resolve", &operation, "--take", "current", "--admin", &address,
+    ];
     let resolved = run(&words).await;
-    assert_eq!(resolved.status.code(), Some(0), "{}", text(&resolved.stderr));
+    assert_eq!(
+        resolved.status.code(),
+        Some(0),
+        "{}",
+        text(&resolved.stderr)
+    );
     let none = run(&["conflict", "ls", "--admin", &address]).await;
     assert_eq!(none.status.code(), Some(0));
     converged(&mesh, 1, &meta).await;

@@ -19,15 +19,39 @@ async fn operation(mesh: &Mesh, id: &str) -> Value {
 async fn requests_for_a_site_that_is_away_are_kept_over_a_crash_and_drain_in_order() {
     let mut mesh = Setup::of(2).start().await;
     // In reach, it is as if the scope named the site alone.
-    let made = at(&mesh, 1, "POST", "/images", THERE, json!({ "name": "direct" })).await;
+    let made = at(
+        &mesh,
+        1,
+        "POST",
+        "/images",
+        THERE,
+        json!({ "name": "direct" }),
+    )
+    .await;
     assert_eq!((made.status, made.served_by()), (201, "site2"));
     let id = made.json()["id"].as_str().unwrap().to_owned();
 
     mesh.cut(2);
     mesh.wait_mark(1, 2, "autonomous").await;
-    let taken = at(&mesh, 1, "POST", "/images", THERE, json!({ "name": "later" })).await;
-    assert_eq!((taken.status, taken.header("x-cheops-pending")), (202, "site2"), "{taken:?}");
-    assert!(taken.header("location").starts_with("/.cheops/v1/operations/"));
+    let taken = at(
+        &mesh,
+        1,
+        "POST",
+        "/images",
+        THERE,
+        json!({ "name": "later" }),
+    )
+    .await;
+    assert_eq!(
+        (taken.status, taken.header("x-cheops-pending")),
+        (202, "site2"),
+        "{taken:?}"
+    );
+    assert!(
+        taken
+            .header("location")
+            .starts_with("/.cheops/v1/operations/")
+    );
     let operation_id = taken.header("x-cheops-operation").to_owned();
     let path = format!("/images/{id}");
     for text in ["first", "second"] {
@@ -36,12 +60,21 @@ async fn requests_for_a_site_that_is_away_are_kept_over_a_crash_and_drain_in_ord
         assert_eq!(taken.status, 202);
     }
     let read = at(&mesh, 1, "GET", &path, THERE, Value::Null).await;
-    assert_eq!((read.status, read.problem().as_str()), (503, "site-unreachable"));
+    assert_eq!(
+        (read.status, read.problem().as_str()),
+        (503, "site-unreachable")
+    );
     let told = operation(&mesh, &operation_id).await;
-    assert_eq!((&told["kind"], &told["path"]), (&json!("create"), &json!("/images")));
+    assert_eq!(
+        (&told["kind"], &told["path"]),
+        (&json!("create"), &json!("/images"))
+    );
     assert_eq!(told["sites"].as_object().unwrap().len(), 1);
     assert_eq!(told["sites"]["site2"]["state"], "queued");
-    assert!(told["expires"].is_string(), "24 hours, unless something says otherwise");
+    assert!(
+        told["expires"].is_string(),
+        "24 hours, unless something says otherwise"
+    );
 
     mesh.take_agent(1).kill().await;
     mesh.heal(2);
@@ -67,7 +100,15 @@ async fn what_waited_too_long_is_shown_as_expired_and_never_runs() {
     mesh.cut(2);
     mesh.wait_mark(1, 2, "autonomous").await;
     let scope = "image: eventual(site2, ttl=1s)";
-    let taken = at(&mesh, 1, "POST", "/images", scope, json!({ "name": "too late" })).await;
+    let taken = at(
+        &mesh,
+        1,
+        "POST",
+        "/images",
+        scope,
+        json!({ "name": "too late" }),
+    )
+    .await;
     assert_eq!(taken.status, 202, "{taken:?}");
     let id = taken.header("x-cheops-operation").to_owned();
     eventually("it has expired", || async {
@@ -111,7 +152,15 @@ async fn a_key_stands_for_one_request_also_in_a_queue() {
     assert_eq!(ids.len(), 1);
     mesh.heal(2);
     wait_held(&mesh, 2, "once").await;
-    at(&mesh, 1, "POST", "/images", THERE, json!({ "name": "behind it" })).await;
+    at(
+        &mesh,
+        1,
+        "POST",
+        "/images",
+        THERE,
+        json!({ "name": "behind it" }),
+    )
+    .await;
     wait_held(&mesh, 2, "behind it").await;
     assert_eq!(held(&mesh, 2, "once").await.len(), 1);
 }

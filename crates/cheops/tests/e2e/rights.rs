@@ -17,7 +17,14 @@ struct Stage {
     meta: String,
 }
 
-async fn at(mesh: &Mesh, site: usize, method: &str, path: &str, more: &[(&str, &str)], body: Value) -> Answer {
+async fn at(
+    mesh: &Mesh,
+    site: usize,
+    method: &str,
+    path: &str,
+    more: &[(&str, &str)],
+    body: Value,
+) -> Answer {
     let mut headers = vec![("Content-Type", "application/json")];
     headers.extend(more);
     let text = body.to_string();
@@ -64,8 +71,13 @@ async fn lapsed_credentials_are_waited_for_and_given_again_by_the_caller() {
     .await;
     assert_eq!(step["status"], 401);
     assert!(step["error"].as_str().unwrap().contains("credentials"));
-    let resource = admin(mesh.site(2).admin, &format!("/v1/resources/{meta}")).await.json();
-    assert_eq!(resource["replicas"]["site2"]["state"], "live", "not diverged");
+    let resource = admin(mesh.site(2).admin, &format!("/v1/resources/{meta}"))
+        .await
+        .json();
+    assert_eq!(
+        resource["replicas"]["site2"]["state"], "live",
+        "not diverged"
+    );
     assert_eq!(
         resource["replicas"]["site2"]["waiting"],
         "credentials for position 2"
@@ -75,8 +87,13 @@ async fn lapsed_credentials_are_waited_for_and_given_again_by_the_caller() {
     // Asked at the other site, with the credentials in a file.
     let file = mesh.path().join("rights");
     std::fs::write(&file, "Authorization: second-secret\n").unwrap();
-    let (address, given) = (mesh.site(1).admin.to_string(), format!("@{}", file.display()));
-    let words = ["op", "retry", &operation, "--header", &given, "--admin", &address];
+    let (address, given) = (
+        mesh.site(1).admin.to_string(),
+        format!("@{}", file.display()),
+    );
+    let words = [
+        "op", "retry", &operation, "--header", &given, "--admin", &address,
+    ];
     let retried = run(&words).await;
     assert_ne!(retried.status.code(), Some(2), "{}", text(&retried.stderr));
     converged(&mesh, 1, &meta).await;
@@ -105,13 +122,27 @@ async fn a_precondition_holds_for_the_replica_that_the_client_saw() {
     };
     let write = async |site, tag: &str, value: &str| {
         let rights = [("Authorization", "first-secret"), ("If-Match", tag)];
-        at(&mesh, site, "PATCH", &path, &rights, json!({ "text": value })).await
+        at(
+            &mesh,
+            site,
+            "PATCH",
+            &path,
+            &rights,
+            json!({ "text": value }),
+        )
+        .await
     };
     let seen = read(1).await;
     let changed = write(1, &seen, "b").await;
-    assert_eq!((changed.status, changed.header("etag") != seen), (200, true));
+    assert_eq!(
+        (changed.status, changed.header("etag") != seen),
+        (200, true)
+    );
     let late = write(1, &seen, "lost").await;
-    assert_eq!((late.status, late.problem().as_str()), (412, "precondition-failed"));
+    assert_eq!(
+        (late.status, late.problem().as_str()),
+        (412, "precondition-failed")
+    );
     converged(&mesh, 2, &meta).await;
 
     // At a follower, with the follower's own version; the leader's says nothing there.
@@ -129,14 +160,21 @@ async fn a_precondition_holds_for_the_replica_that_the_client_saw() {
     notes[1].state().token = Some("second-secret".to_owned());
     assert_eq!(write(1, "*", "d").await.status, 200);
     eventually("the follower waits", || async {
-        let told = admin(mesh.site(2).admin, &format!("/v1/resources/{meta}")).await.json();
-        told["replicas"]["site2"]["waiting"].is_string().then_some(())
+        let told = admin(mesh.site(2).admin, &format!("/v1/resources/{meta}"))
+            .await
+            .json();
+        told["replicas"]["site2"]["waiting"]
+            .is_string()
+            .then_some(())
     })
     .await;
     notes[1].state().token = None;
     let seen = read(2).await;
     let late = write(2, &seen, "lost").await;
-    assert!(late.status == 412 || notes[1].all()[0]["text"] == "d", "{late:?}");
+    assert!(
+        late.status == 412 || notes[1].all()[0]["text"] == "d",
+        "{late:?}"
+    );
     for notes in &notes {
         let heads = notes.state().heads.concat().to_ascii_lowercase();
         assert!(!heads.contains("if-match") && !heads.contains("if-none-match"));

@@ -28,13 +28,21 @@ async fn a_watch_is_streamed_document_by_document() {
     converged(&mesh, 1, &meta).await;
 
     let mut watch = Connection::open(mesh.site(1).image).await;
-    watch.head("GET /notes?watch=1 HTTP/1.1", &[("Host", "app.example")]).await;
+    watch
+        .head("GET /notes?watch=1 HTTP/1.1", &[("Host", "app.example")])
+        .await;
     let head = watch.answer_head().await.unwrap();
-    assert_eq!((head.status, head.header("transfer-encoding")), (200, "chunked"));
+    assert_eq!(
+        (head.status, head.header("transfer-encoding")),
+        (200, "chunked")
+    );
     for _ in 0..3 {
         // The service has not ended its answer, and the client has this.
         let shown = document(&mut watch).await;
-        assert_eq!((in_path(&shown["id"]), &shown["text"]), (meta.clone(), &json!("a")));
+        assert_eq!(
+            (in_path(&shown["id"]), &shown["text"]),
+            (meta.clone(), &json!("a"))
+        );
         notes[0].release();
     }
     drop(watch);

@@ -136,11 +136,15 @@ impl Replication {
         }
         let (path, shown) = self.shown(&api, wanted).await?;
         let meaning = api.classify("GET", &path);
-        let Some(spot) = meaning.spot().filter(|_| matches!(meaning, Meaning::Read(_))) else {
+        let Some(spot) = meaning
+            .spot()
+            .filter(|_| matches!(meaning, Meaning::Read(_)))
+        else {
             return Err(NotDone::Refused(format!("{path} names no one resource")));
         };
         let known = self.index().find(service, local);
-        if let Some(known) = known.filter(|known| cheops_rest::kinds_agree(&known.kind, spot.kind)) {
+        if let Some(known) = known.filter(|known| cheops_rest::kinds_agree(&known.kind, spot.kind))
+        {
             return Err(NotDone::Refused(format!(
                 "it lives on several sites already, as {}; rescope that",
                 known.meta
@@ -149,9 +153,16 @@ impl Replication {
         let (parent, collection) = self.above(service, spot)?;
         let fields = api.written_like(spot.kind, &shown.body, local);
         let mut fields = fields.map_err(|_| {
-            NotDone::Refused("what the service shows of it is not JSON: nobody can tell how to make it".to_owned())
+            NotDone::Refused(
+                "what the service shows of it is not JSON: nobody can tell how to make it"
+                    .to_owned(),
+            )
         })?;
-        fields.retain(|name, _| !name.split('/').any(|member| wanted.without.iter().any(|w| w == member)));
+        fields.retain(|name, _| {
+            !name
+                .split('/')
+                .any(|member| wanted.without.iter().any(|w| w == member))
+        });
         let (naming, chosen) = match api.chosen(spot.kind) {
             Chosen::Never => (Naming::Adopted(local.to_owned()), None),
             Chosen::Once | Chosen::Again => (Naming::Kept(local.to_owned()), Some(local)),
@@ -170,7 +181,10 @@ impl Replication {
             )));
         }
         let mut headers = wanted.headers.clone();
-        let of_content = call.headers.into_iter().filter(|(name, _)| name.starts_with("content-"));
+        let of_content = call
+            .headers
+            .into_iter()
+            .filter(|(name, _)| name.starts_with("content-"));
         headers.extend(of_content.map(|(name, value)| (name, value.into_bytes())));
         let asked = Asked {
             method: call.method,
@@ -212,7 +226,9 @@ impl Replication {
             )));
         };
         let named = format!("/{id}/");
-        let collection = spot.collection.replacen(&named, &format!("/{}/", parent.meta), 1);
+        let collection = spot
+            .collection
+            .replacen(&named, &format!("/{}/", parent.meta), 1);
         Ok((Some(parent.id), collection))
     }
 
@@ -220,7 +236,11 @@ impl Replication {
     async fn shown(&self, api: &Api, wanted: &Adoption) -> Result<(String, LocalAnswer), NotDone> {
         let mut found: Option<(String, LocalAnswer)> = None;
         for path in self.places(api, wanted).await {
-            let answer = self.0.caller.show(&wanted.service, &path, &wanted.headers).await;
+            let answer = self
+                .0
+                .caller
+                .show(&wanted.service, &path, &wanted.headers)
+                .await;
             let answer = answer.ok_or_else(|| {
                 NotDone::NotNow(format!("{} of this site does not answer", wanted.service))
             })?;
@@ -262,7 +282,9 @@ impl Replication {
                 let made = of_service.filter_map(|glance| glance.create().and_then(super::asked));
                 // Below something else an id says nothing.
                 let plain = made.map(|made| made.collection);
-                plain.filter(|at| at.matches('/').count() < 4).collect::<BTreeSet<_>>()
+                plain
+                    .filter(|at| at.matches('/').count() < 4)
+                    .collect::<BTreeSet<_>>()
             });
             collections = seen.await.into_iter().flatten().collect();
             for name in [&wanted.service].into_iter().chain(&wanted.aliases) {

@@ -146,7 +146,10 @@ fn item(site: &Site, id: OperationId, view: &OperationView, clock: Clock) -> Ope
     let meta = glance.and_then(|glance| glance.meta()).map(str::to_owned);
     let queued = glance.is_some_and(|glance| glance.form() == Form::Queue);
     let late = queued && expires_ms.is_some_and(|at| at <= clock.unix_ms);
-    let steps = view.sites.iter().filter(|(at, _)| !queued || *at != site.name());
+    let steps = view
+        .sites
+        .iter()
+        .filter(|(at, _)| !queued || *at != site.name());
     let step = |(site, step): (&cheops_model::SiteName, &Step)| {
         // Its target will not run it, whenever it is back.
         let expired = late && step.progress == Progress::Queued;

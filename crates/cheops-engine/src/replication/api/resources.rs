@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
-use cheops_core::{Event, Wait};
 use cheops_core::eventual::{Glance, Repair, ReplicaState, Row};
 use cheops_core::operation::{Fields, Form, Handover};
+use cheops_core::{Event, Wait};
 use cheops_model::{Failover, Guarantee, SiteName};
 use serde_json::Value;
 

@@ -81,7 +81,10 @@ impl Reasons {
         let mut reasons = vec![everywhere("asked", said)];
         reasons.push(match item.position {
             Some(position) => everywhere("ordered", format!("it has position {position}")),
-            None => everywhere("unordered", "it has no position, or all have done it".to_owned()),
+            None => everywhere(
+                "unordered",
+                "it has no position, or all have done it".to_owned(),
+            ),
         });
         let steps = item.sites.iter();
         reasons.extend(steps.map(|(site, step)| of_step(item, site, step)));
@@ -108,19 +111,24 @@ fn of_replica(resource: &Resource, site: &SiteName, replica: &Replica) -> Reason
     let (at, last) = (replica.position, resource.position);
     let mend = |how: &str| {
         let id = &resource.id;
-        Some(format!("cheops resource repair {id} --site {site} --how {how}"))
+        Some(format!(
+            "cheops resource repair {id} --site {site} --how {how}"
+        ))
     };
     let (why, next) = match (replica.state.as_str(), &replica.waiting) {
         ("diverged", Some(why)) => (why.clone(), mend("retry|skip|settle")),
         ("in-doubt", Some(why)) => (why.clone(), mend("retry|skip|settle")),
-        ("diverged", None) => (
-            "an operation was skipped here".to_owned(),
-            mend("settle"),
+        ("diverged", None) => ("an operation was skipped here".to_owned(), mend("settle")),
+        (_, Some(why)) => (
+            why.clone(),
+            Some(format!("cheops op ls --resource {}", resource.id)),
         ),
-        (_, Some(why)) => (why.clone(), Some(format!("cheops op ls --resource {}", resource.id))),
         ("pending", None) => ("it was not made there yet".to_owned(), None),
         ("deleted", None) => ("clients have deleted it".to_owned(), None),
-        _ if at < last => (format!("it has {at} of {last} operations; the rest is on its way"), None),
+        _ if at < last => (
+            format!("it has {at} of {last} operations; the rest is on its way"),
+            None,
+        ),
         _ => (format!("it has all {last} operations"), None),
     };
     Reason {

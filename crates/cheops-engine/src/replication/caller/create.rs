@@ -21,7 +21,9 @@ impl Desk<'_> {
     }
 
     async fn create_as_asked(&self, op: &Operation, asked: &Asked) -> Outcome {
-        let Local { target, body } = match self.localise(asked, None) {
+        // It has the id that was chosen for it before it is there.
+        let chosen = self.chosen(asked);
+        let Local { target, body } = match self.localise(asked, chosen.as_deref()) {
             Ok(local) => local,
             Err(outcome) => return outcome,
         };

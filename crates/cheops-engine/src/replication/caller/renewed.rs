@@ -10,12 +10,15 @@ use cheops_core::OperationId;
 use super::super::limits::RENEWED_MAX;
 use super::super::wire::Asked;
 
+/// Names in lower case.
+type Headers = Vec<(String, Vec<u8>)>;
+
 /// Headers by operation.
 #[derive(Default)]
-pub(super) struct Renewed(Mutex<BTreeMap<OperationId, Vec<(String, Vec<u8>)>>>);
+pub(super) struct Renewed(Mutex<BTreeMap<OperationId, Headers>>);
 
 impl Renewed {
-    pub(super) fn put(&self, op: OperationId, headers: Vec<(String, Vec<u8>)>) {
+    pub(super) fn put(&self, op: OperationId, headers: Headers) {
         let mut all = self.0.lock().unwrap_or_else(|e| e.into_inner());
         if all.len() >= RENEWED_MAX && !all.contains_key(&op) {
             all.pop_first();

@@ -76,7 +76,15 @@ impl Agent {
         let script = "mkdir -p \"$1\" && mount -t tmpfs -o size=\"$2\" tmpfs \"$1\" && shift 2 && exec \"$@\"";
         let mut command = Command::new("unshare");
         command
-            .args(["--user", "--map-root-user", "--mount", "sh", "-c", script, "sh"])
+            .args([
+                "--user",
+                "--map-root-user",
+                "--mount",
+                "sh",
+                "-c",
+                script,
+                "sh",
+            ])
             .arg(folder)
             .args([size, env!("CARGO_BIN_EXE_cheops")])
             .kill_on_drop(true);

@@ -55,7 +55,11 @@ impl Notes {
 
     /// Every note.
     pub(crate) fn all(&self) -> Vec<Value> {
-        self.state().notes.values().map(|(_, note)| note.clone()).collect()
+        self.state()
+            .notes
+            .values()
+            .map(|(_, note)| note.clone())
+            .collect()
     }
 
     /// Lets a watch show everything once more.
@@ -65,7 +69,9 @@ impl Notes {
 }
 
 async fn serve(state: Arc<Mutex<State>>, mut asked: Asked, permits: Arc<Semaphore>) {
-    let length = asked.header("content-length").and_then(|text| text.parse().ok());
+    let length = asked
+        .header("content-length")
+        .and_then(|text| text.parse().ok());
     let mut body = vec![0; length.unwrap_or(0)];
     if asked.stream.read_exact(&mut body).await.is_err() {
         return;
@@ -87,7 +93,8 @@ async fn serve(state: Arc<Mutex<State>>, mut asked: Asked, permits: Arc<Semaphor
 
 /// Everything as it is, a document each, and again whenever it is let.
 async fn watch(state: &Mutex<State>, asked: &mut Asked, permits: &Semaphore) {
-    let head = "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nTransfer-Encoding: chunked\r\n\r\n";
+    let head =
+        "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nTransfer-Encoding: chunked\r\n\r\n";
     let _ = asked.stream.write_all(head.as_bytes()).await;
     loop {
         let all: Vec<Value> = {
@@ -113,7 +120,11 @@ impl State {
             headers: String::new(),
             body: json!({ "error": status }).to_string(),
         };
-        if self.token.as_deref().is_some_and(|token| asked.header("authorization") != Some(token)) {
+        if self
+            .token
+            .as_deref()
+            .is_some_and(|token| asked.header("authorization") != Some(token))
+        {
             return refuse(401);
         }
         let mut words = asked.head.split_whitespace();
