@@ -5,6 +5,7 @@ use std::process::ExitCode;
 use clap::{Parser, Subcommand};
 
 mod bench;
+mod blobs;
 mod openstack;
 mod soak;
 mod tidy;
@@ -27,6 +28,8 @@ enum Chore {
     BenchOrigin,
     /// Mixed traffic for half an hour, with reloads, drains and cuts: no error, no growth
     Soak(soak::SoakArgs),
+    /// One long content to two sites over a link that is cut on the way: whole, memory, bytes on the link
+    Blobs(blobs::BlobsArgs),
     /// Check layers, purity and the habits that no compiler checks
     Tidy,
     /// Real OpenStack sites, each behind its agent: up, test, status, down
@@ -43,6 +46,7 @@ fn main() -> anyhow::Result<ExitCode> {
         Chore::BenchOrigin => bench::serve_origin().map(|()| ExitCode::SUCCESS),
         Chore::Figures(args) => bench::run_figures(&args).map(|()| ExitCode::SUCCESS),
         Chore::Soak(args) => soak::run(&args).map(|()| ExitCode::SUCCESS),
+        Chore::Blobs(args) => blobs::run(&args).map(|()| ExitCode::SUCCESS),
         Chore::Tidy => tidy::run(),
         Chore::Openstack { words } => openstack::run(&words),
     }

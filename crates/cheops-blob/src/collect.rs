@@ -17,42 +17,53 @@ pub struct Collected {
     pub bytes: u64,
 }
 
+/// The beginning of a collection: what was pinned since then is not swept.
+#[derive(Debug)]
+pub struct Mark(BlobStore);
+
 impl BlobStore {
-    /// Removes every content that is neither needed nor pinned. What is needed has to be asked for
-    /// after the operations that name it are on disk, and before this: whoever brings a content holds
-    /// its pin until then.
-    pub fn collect(&self, needed: &HashSet<Reference>) -> io::Result<Collected> {
+    /// Begins a collection. What is needed is to be found out after this.
+    pub fn mark(&self) -> Mark {
+        self.pins().retain(|_, count| *count > 0);
+        Mark(self.clone())
+    }
+}
+
+impl Mark {
+    /// Removes every content that is neither needed nor pinned.
+    pub fn sweep(self, needed: &HashSet<Reference>) -> io::Result<Collected> {
+        let store = self.0;
         let needed: HashSet<String> = needed.iter().map(Reference::name).collect();
-        let before = self.bytes();
+        let before = store.bytes();
         let mut collected = Collected::default();
-        for folder in [&self.0.whole, &self.0.partial] {
+        for folder in [&store.0.whole, &store.0.partial] {
             for entry in fs::read_dir(folder)? {
                 let path = entry?.path();
-                if self.is_surplus(&path, &needed)? {
+                if remove_surplus(&store, &path, &needed)? {
                     collected.blobs += u64::from(path.extension().is_none());
                 }
             }
         }
-        collected.bytes = before.saturating_sub(self.bytes());
+        collected.bytes = before.saturating_sub(store.bytes());
         Ok(collected)
     }
+}
 
-    /// Removes one file if nobody needs it, and says so.
-    fn is_surplus(&self, path: &Path, needed: &HashSet<String>) -> io::Result<bool> {
-        let stem = path.file_stem().and_then(|stem| stem.to_str());
-        let Some(hash) = stem.and_then(|stem| blake3::Hash::from_hex(stem).ok()) else {
-            // Nothing of ours.
-            return Ok(false);
-        };
-        if stem.is_some_and(|stem| needed.contains(stem)) {
-            return Ok(false);
-        }
-        // Held until it is gone: a pin that comes later finds nothing, and not half.
-        let pins = self.pins();
-        if pins.contains_key(hash.as_bytes()) {
-            return Ok(false);
-        }
-        self.remove(path)?;
-        Ok(true)
+/// Removes one file if nobody needs it, and says whether it did.
+fn remove_surplus(store: &BlobStore, path: &Path, needed: &HashSet<String>) -> io::Result<bool> {
+    let stem = path.file_stem().and_then(|stem| stem.to_str());
+    let Some(hash) = stem.and_then(|stem| blake3::Hash::from_hex(stem).ok()) else {
+        // Nothing of ours.
+        return Ok(false);
+    };
+    if stem.is_some_and(|stem| needed.contains(stem)) {
+        return Ok(false);
     }
+    // Held until it is gone: a pin that comes later finds nothing, and not half.
+    let pins = store.pins();
+    if pins.contains_key(hash.as_bytes()) {
+        return Ok(false);
+    }
+    store.remove(path)?;
+    Ok(true)
 }

@@ -35,7 +35,7 @@ mod store;
 mod sums;
 mod upload;
 
-pub use collect::Collected;
+pub use collect::{Collected, Mark};
 pub use error::BlobError;
 pub use partial::Partial;
 pub use reader::Reader;

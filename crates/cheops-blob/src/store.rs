@@ -215,11 +215,9 @@ impl Pin {
 impl Drop for Pin {
     fn drop(&mut self) {
         let mut pins = self.store.pins();
+        // At 0 it stays until the next mark: who marks now may not have seen yet what it was held for.
         if let Some(count) = pins.get_mut(&self.of.hash) {
             *count -= 1;
-            if *count == 0 {
-                pins.remove(&self.of.hash);
-            }
         }
     }
 }

@@ -1,6 +1,8 @@
 //! `/v1/sites/{name}` and what operators decide of sites: hold, release, detach, attach, remove,
 //! fence, fail, move.
 
+use std::time::Duration;
+
 use axum::Json;
 use axum::extract::{Path, State};
 use bytes::Bytes;
@@ -8,6 +10,7 @@ use cheops_engine::api;
 use cheops_engine::mesh::{DecideError, Decision};
 use cheops_model::SiteName;
 use serde::Deserialize;
+use tokio::time::timeout;
 
 use crate::problem::Problem;
 use crate::server::Sources;
@@ -16,7 +19,7 @@ pub(crate) async fn show(
     State(sources): State<Sources>,
     Path(name): Path<String>,
 ) -> Result<Json<api::SiteItem>, Problem> {
-    let items = api::sites(&sources.picture()).items;
+    let items = sources.replication.sites(&sources.picture()).await.items;
     let found = items.into_iter().find(|item| item.name.as_str() == name);
     found
         .map(Json)
@@ -40,6 +43,9 @@ struct Move {
 #[serde(deny_unknown_fields)]
 struct Nothing {}
 
+/// How long an answer may wait until this agent goes by what was decided.
+const SHOWN_WITHIN: Duration = Duration::from_secs(1);
+
 /// Answers with the sites as they are then.
 pub(crate) async fn decide(
     State(sources): State<Sources>,
@@ -49,8 +55,12 @@ pub(crate) async fn decide(
     let decision = read(&verb, &body)?;
     let site = SiteName::new(&name).map_err(|fault| Problem::BadRequest(fault.to_string()))?;
     let decided = sources.council.decide(site, decision).await;
-    decided.map_err(problem)?;
-    Ok(Json(api::sites(&sources.picture())))
+    let version = decided.map_err(problem)?;
+    let mut pictures = sources.picture.clone();
+    let shown = pictures.wait_for(|picture| picture.view.version >= version);
+    // It is decided, whether it is seen in time or not.
+    let _ = timeout(SHOWN_WITHIN, shown).await;
+    Ok(Json(sources.replication.sites(&sources.picture()).await))
 }
 
 fn read(verb: &str, body: &[u8]) -> Result<Decision, Problem> {

@@ -203,6 +203,8 @@ pub enum Wait {
     Credentials,
     /// A replicant that it names has no local id here yet.
     Dependency,
+    /// This site's operator lets no other site change anything here.
+    Held,
     /// Its content is not on this site's disk yet.
     Blob,
 }
@@ -213,6 +215,7 @@ impl Wait {
         match self {
             Wait::Credentials => 401,
             Wait::Dependency => 424,
+            Wait::Held => 423,
             // What no service says at the end.
             Wait::Blob => 102,
         }

@@ -157,7 +157,11 @@ fn what_waits_for_credentials_is_shown_and_goes_on_when_somebody_says_so() {
     let (call, _) = bench.call_at("a");
     bench.outcome("a", call, applied(None));
     bench.settle();
-    for (why, status) in [(Wait::Credentials, 401), (Wait::Dependency, 424)] {
+    for (why, status) in [
+        (Wait::Credentials, 401),
+        (Wait::Dependency, 424),
+        (Wait::Held, 423),
+    ] {
         let (call, _) = bench.call_at("b");
         bench.outcome("b", call, Outcome::Waits(why));
         bench.settle();
@@ -346,6 +350,19 @@ fn a_site_that_was_removed_is_out_of_every_mapping_and_deletes_nothing() {
         bench.answer_to(3),
         Some(&Answer::Unavailable(Problem::Recovering))
     );
+    // Told again nothing changes; taken in again, what it had stays where it is.
+    for site in ["a", "b", "c"] {
+        bench.step(site, Event::Remove(name("a")));
+        bench.step(site, Event::Readmit(name("a")));
+    }
+    for _ in 0..4 {
+        bench.wait(1_000);
+    }
+    let view = bench.sites[&name("a")].replicant(ReplicantId(7)).unwrap();
+    assert!(view.stranded);
+    let view = bench.sites[&name("b")].replicant(ReplicantId(7)).unwrap();
+    assert!(view.leads && !view.rows.contains_key(&name("a")));
+    assert!(bench.calls.is_empty());
 }
 
 #[test]
@@ -435,6 +452,28 @@ fn a_streamed_request_gets_its_position_when_it_is_whole_and_accepted() {
     serve(&mut bench);
     let view = bench.sites[&name("b")].replicant(ReplicantId(7)).unwrap();
     assert_eq!(view.desired["/file"], "blake3:ab/7");
+    assert_eq!(progress(&bench, "a", 9, "b"), Progress::Applied);
+}
+
+#[test]
+fn a_streamed_request_that_is_whole_before_its_turn_is_like_any_other() {
+    let mut bench = made(SITES);
+    bench.submit("a", 5, update(10, 7, &[("x", "1")], SITES));
+    let (first, _) = bench.call_at("a");
+    let mut submission = update(9, 7, &[("/file", "-")], SITES);
+    submission.op.repeat = cheops_core::operation::Repeat::Safe;
+    let client = cheops_core::ClientId(2);
+    bench.step("a", Event::Stream { client, submission });
+    complete(&mut bench, 3);
+    assert_eq!(bench.answer_to(3), Some(&Answer::Accepted));
+    bench.outcome("a", first, applied(None));
+    let (_, call) = bench.call_at("a");
+    let Call::Run { op, .. } = call else {
+        panic!("{call:?}");
+    };
+    assert_eq!(op.fields["/file"], "blake3:ab/7");
+    bench.start("a", 1);
+    serve(&mut bench);
     assert_eq!(progress(&bench, "a", 9, "b"), Progress::Applied);
 }
 

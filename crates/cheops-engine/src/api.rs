@@ -2,13 +2,13 @@
 
 use std::time::{Instant, SystemTime};
 
-use cheops_core::membership::Reach;
+use cheops_core::membership::{Reach, Report};
 use cheops_model::{Labels, Mark, SiteName};
 use serde::{Deserialize, Serialize};
 use time::OffsetDateTime;
 use time::format_description::well_known::Rfc3339;
 
-use crate::mesh::{Report, SiteView};
+use crate::mesh::SiteView;
 use crate::picture::Picture;
 
 /// `GET /v1/sites`.
@@ -127,7 +127,7 @@ pub struct RoundTrip {
     pub ms: Option<f64>,
     /// How far off that may be.
     pub error_ms: Option<f64>,
-    /// Measured from here; else estimated from where the sites lie.
+    /// Measured by one of the two; else estimated from where they lie.
     pub measured: bool,
 }
 

@@ -106,12 +106,3 @@ pub const NAMES_KEPT: usize = 1024;
 
 /// A clock that goes by more than this differently from the time that passed was set.
 pub const CLOCK_JUMP: Duration = Duration::from_secs(30);
-
-/// How often a site tells its parent how it is.
-pub const REPORT_INTERVAL: Duration = Duration::from_secs(5);
-
-/// Services told of in one report. Further ones, by name, are left out.
-pub const REPORT_SERVICES_MAX: usize = 64;
-
-/// Reports that one site holds and passes up. Of more sites below it, the first by name.
-pub const REPORTS_MAX: usize = 1000;

@@ -1,10 +1,11 @@
 //! The world as this agent sees it now: what scopes are resolved against, and who can be reached.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use std::time::Duration;
 
-use cheops_core::membership::{Against, Coordinate, StandingWord};
+use cheops_core::membership::limits::NEAR_ERROR;
+use cheops_core::membership::{Against, Coordinate, StandingWord, trip_in};
 use cheops_model::{Guarantee, Labels, Mark, ServiceName, SiteName};
 use cheops_scope::{RoundTrips, SiteIndex, World};
 use tokio::sync::watch;
@@ -194,11 +195,17 @@ fn world(view: &View, local: &[LocalService]) -> World {
     world.build_with(|world| Box::new(Distances::new(view, world)))
 }
 
-/// Round trips for plans: measured from here, else from where sites lie.
+fn from_ms(ms: f64) -> Duration {
+    Duration::from_secs_f64(ms.max(0.0) / 1000.0)
+}
+
+/// Round trips for plans: measured from here or by one of the two, else from where sites lie.
 struct Distances {
     here: usize,
     /// In the order of the world's sites.
     sites: Vec<(Option<Duration>, Option<Coordinate>)>,
+    /// By pairs of places, as one of the two measured it.
+    near: HashMap<(usize, usize), Duration>,
 }
 
 impl Distances {
@@ -208,9 +215,21 @@ impl Distances {
             let trip = seen.and_then(round_trip);
             (trip, seen.and_then(|seen| seen.place))
         };
+        let mut near = HashMap::new();
+        for (name, seen) in &view.sites {
+            let Some(a) = world.site(name.as_str()) else {
+                continue;
+            };
+            for (other, trip_ms) in seen.near.iter().flat_map(|near| near.iter()) {
+                if let Some(b) = world.site(other.as_str()) {
+                    near.insert((a.place(), b.place()), from_ms(*trip_ms));
+                }
+            }
+        }
         Distances {
             here: world.here().place(),
             sites: world.sites().map(site).collect(),
+            near,
         }
     }
 }
@@ -225,9 +244,10 @@ impl RoundTrips for Distances {
         };
         let estimated = || {
             let (a, b) = (self.sites[a].1.as_ref()?, self.sites[b].1.as_ref()?);
-            Some(Duration::from_secs_f64(a.estimate(b).ms / 1000.0))
+            Some(from_ms(a.estimate(b).ms))
         };
-        measured.or_else(estimated)
+        let told = || self.near.get(&(a, b)).or_else(|| self.near.get(&(b, a)));
+        measured.or_else(|| told().copied()).or_else(estimated)
     }
 }
 
@@ -238,7 +258,7 @@ pub struct Distance {
     pub ms: f64,
     /// How far off that may be.
     pub error_ms: f64,
-    /// Measured from here; else estimated from where the sites lie.
+    /// Measured by one of the two; else estimated from where they lie.
     pub measured: bool,
 }
 
@@ -260,6 +280,14 @@ fn distance(view: &View, from: &SiteName, to: &SiteName) -> Option<Distance> {
         return Some(Distance {
             ms: trip.value.as_secs_f64() * 1000.0,
             error_ms: trip.error.as_secs_f64() * 1000.0,
+            measured: true,
+        });
+    }
+    let told = |by: &SiteView, of: &SiteName| trip_in(by.near.as_deref()?, of);
+    if let Some(ms) = told(a, to).or_else(|| told(b, from)) {
+        return Some(Distance {
+            ms,
+            error_ms: ms * NEAR_ERROR,
             measured: true,
         });
     }

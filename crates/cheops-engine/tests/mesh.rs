@@ -5,6 +5,7 @@ mod common;
 
 use std::time::Duration;
 
+use cheops_engine::events::{Bus, Heard};
 use cheops_engine::mesh::{AcceptError, DialError, Kind};
 use cheops_model::{Mark, ServiceName};
 use common::{Cut, World, site};
@@ -145,6 +146,33 @@ async fn known_sites_survive_a_restart_without_peers() {
     assert_eq!(seen.last_heard, None);
     assert_eq!(seen.announcement.as_ref().unwrap().site, site("site2"));
     assert!(seen.advertise.is_some());
+}
+
+#[tokio::test]
+async fn a_site_whose_clock_was_set_back_an_hour_says_so_and_is_found_again() {
+    let world = World::new(&["site1", "site2"]);
+    let one = world.agent("site1").await;
+    let two = world.join("site2", &[one.address()]).await;
+    one.waits_for("site2", Mark::Connected).await;
+    two.waits_for("site1", Mark::Connected).await;
+    let before = two.incarnation();
+    let at = two.stop().await;
+    one.waits_for("site2", Mark::Autonomous).await;
+
+    let events = Bus::new();
+    let hour = Duration::from_secs(3600);
+    let two = world.start_behind("site2", at, hour, events.clone()).await;
+    let mut told = events.listen(Some(0));
+    let Some(Heard::Notice(notice)) = told.next().await else {
+        panic!("nothing was told");
+    };
+    assert_eq!(notice.kind, "clock-behind");
+    let seconds = notice.body["seconds"].as_u64().unwrap();
+    assert!((3500..=3600).contains(&seconds), "{seconds}");
+    // Its start still counts as a later one than the last.
+    assert!(two.incarnation() > before);
+    one.waits_for("site2", Mark::Connected).await;
+    two.waits_for("site1", Mark::Connected).await;
 }
 
 #[tokio::test]

@@ -46,6 +46,8 @@ pub(crate) enum Body {
     Request(Incoming, Pulse),
     /// As it comes in, kept for a second try.
     Kept(Kept),
+    /// What was read of a body, then the rest of it.
+    Resumed(Option<Bytes>, Box<Body>),
     /// From a connection that left HTTP.
     Pipe(Pipe),
     /// An answer's, document by document.
@@ -87,6 +89,10 @@ impl HttpBody for Body {
             }
             Body::Request(incoming, pulse) => poll_request(incoming, pulse, cx),
             Body::Kept(kept) => kept.poll_frame(cx),
+            Body::Resumed(read, rest) => match read.take() {
+                Some(read) => Poll::Ready(Some(Ok(Frame::data(read)))),
+                None => Pin::new(&mut **rest).poll_frame(cx),
+            },
             Body::Pipe(pipe) => pipe
                 .poll(cx)
                 .map(|piece| piece.map(|piece| Ok(Frame::data(piece)))),
@@ -101,6 +107,7 @@ impl HttpBody for Body {
             | Body::Counted { body: incoming, .. }
             | Body::Request(incoming, _) => incoming.is_end_stream(),
             Body::Kept(kept) => kept.is_end_stream(),
+            Body::Resumed(read, rest) => read.is_none() && rest.is_end_stream(),
             Body::Pipe(_) | Body::Documents(_) => false,
         }
     }
@@ -112,6 +119,16 @@ impl HttpBody for Body {
             | Body::Counted { body: incoming, .. }
             | Body::Request(incoming, _) => incoming.size_hint(),
             Body::Kept(kept) => kept.size_hint(),
+            Body::Resumed(read, rest) => {
+                let read = read.as_ref().map_or(0, |read| read.len() as u64);
+                let rest = rest.size_hint();
+                let mut whole = SizeHint::new();
+                whole.set_lower(rest.lower() + read);
+                if let Some(upper) = rest.upper() {
+                    whole.set_upper(upper + read);
+                }
+                whole
+            }
             Body::Pipe(_) | Body::Documents(_) => SizeHint::default(),
         }
     }

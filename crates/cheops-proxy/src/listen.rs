@@ -282,6 +282,7 @@ async fn serve_peer(worker: Rc<Worker>, stream: TcpStream, from: SocketAddr) {
         Kind::Control => worker.acceptor.serve_control(accepted).await,
         Kind::Requests => serve_requests(worker, accepted).await,
         Kind::Log => worker.replication.serve_link(accepted).await,
+        Kind::Blob => worker.replication.serve_blobs(accepted).await,
     }
 }
 

@@ -2,6 +2,7 @@
 
 use std::net::SocketAddr;
 use std::num::NonZeroU64;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
@@ -35,6 +36,11 @@ impl Link {
         }
     }
 
+    /// What entered that way so far.
+    pub(crate) fn carried(&self, direction: Direction) -> u64 {
+        self.pace(direction).carried.load(Ordering::Relaxed)
+    }
+
     fn pace(&self, direction: Direction) -> &Pace {
         match direction {
             Direction::ToTarget => &self.to_target,
@@ -48,6 +54,7 @@ impl Link {
 struct Pace {
     bytes_per_s_max: Option<NonZeroU64>,
     free_at: Mutex<Instant>,
+    carried: AtomicU64,
 }
 
 impl Pace {
@@ -55,11 +62,13 @@ impl Pace {
         Pace {
             bytes_per_s_max,
             free_at: Mutex::new(Instant::now()),
+            carried: AtomicU64::new(0),
         }
     }
 
     /// When the last of `bytes` has left, behind all that came before.
     fn departure(&self, bytes: usize) -> Instant {
+        self.carried.fetch_add(bytes as u64, Ordering::Relaxed);
         let now = Instant::now();
         let Some(bytes_per_s) = self.bytes_per_s_max else {
             return now;

@@ -20,6 +20,7 @@ use crate::udp::relay_datagrams;
 pub struct Relay {
     target: SocketAddr,
     controls: Controls,
+    link: Arc<Link>,
     door: Arc<Door>,
     _tasks: JoinSet<()>,
 }
@@ -42,10 +43,11 @@ impl Relay {
         let link = Arc::new(Link::new(target, shape, &controls));
         let mut tasks = JoinSet::new();
         tasks.spawn(relay_streams(link.clone(), door.clone()));
-        tasks.spawn(relay_datagrams(link, socket));
+        tasks.spawn(relay_datagrams(link.clone(), socket));
         Ok(Relay {
             target,
             controls,
+            link,
             door,
             _tasks: tasks,
         })
@@ -59,6 +61,11 @@ impl Relay {
     /// Where the link leads.
     pub fn target(&self) -> SocketAddr {
         self.target
+    }
+
+    /// How many bytes entered the link that way so far, streams and datagrams together.
+    pub fn carried(&self, direction: Direction) -> u64 {
+        self.link.carried(direction)
     }
 
     /// Changes the delay of all that enters from now on.

@@ -96,6 +96,11 @@ impl Written {
 }
 
 impl Api {
+    /// True if such a body is looked into: ids in it are replaced, its members are fields. `body` may be the beginning.
+    pub fn looks_into(&self, kind: &str, media: Option<&str>, body: &[u8]) -> bool {
+        !self.rule(kind).opaque && is_json_body(media, body)
+    }
+
     /// What the body of a create writes.
     pub fn written_by_create(
         &self,

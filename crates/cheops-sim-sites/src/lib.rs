@@ -5,10 +5,12 @@
 //! same world each time. [`world`] is the network, [`scenarios`] what is done to it and counted,
 //! [`matrix`] the measured round trips, [`places`] how well coordinates tell them.
 
+pub mod ground;
 pub mod matrix;
 pub mod places;
 pub mod plot;
 pub mod report;
+pub mod reporting;
 pub mod scenarios;
 pub mod site;
 pub mod world;

@@ -1,4 +1,4 @@
-//! `cheops-sim-sites [traffic|detection|false|cuts|places] [SVG]`: the figures of the book, each or all.
+//! `cheops-sim-sites [traffic|detection|false|cuts|places|around] [SVG]`: the figures of the book, each or all.
 
 use std::io::{self, Write};
 use std::process::ExitCode;
@@ -11,7 +11,7 @@ fn main() -> ExitCode {
     let mut arguments = std::env::args().skip(1);
     let wanted = arguments.next();
     let chart_file = arguments.next();
-    let known = ["traffic", "detection", "false", "cuts", "places"];
+    let known = ["traffic", "detection", "false", "cuts", "places", "around"];
     if wanted.as_deref().is_some_and(|word| !known.contains(&word)) {
         let _ = writeln!(io::stderr(), "say one of: {}", known.join(", "));
         return ExitCode::from(2);
@@ -30,6 +30,9 @@ fn tell(wanted: Option<&str>, chart_file: Option<&str>) -> io::Result<()> {
     let mut out = io::stdout().lock();
     if is("places") {
         writeln!(out, "{}", report::places_table(100))?;
+    }
+    if is("around") {
+        writeln!(out, "{}", report::around_table(&[100, 1000]))?;
     }
     if is("traffic") {
         let (table, chart) = report::traffic_table(&SIZES, 30);

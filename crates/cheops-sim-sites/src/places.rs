@@ -1,15 +1,10 @@
-//! How well coordinates tell round trips that were measured.
+//! How well a mesh knows round trips that were measured: its coordinates, and what `around` finds.
 
-use cheops_core::membership::{Chance, Coordinate};
+use cheops_core::membership::Estimate;
 
 use crate::matrix::Matrix;
-
-/// Coordinates of every site of a matrix.
-#[derive(Clone, Debug)]
-pub struct Places {
-    places: Vec<Coordinate>,
-    chance: Chance,
-}
+use crate::site::Site;
+use crate::world::World;
 
 /// How a question of distance is answered.
 #[derive(Clone, Copy, Debug)]
@@ -20,41 +15,57 @@ pub struct Found {
     pub recall: f64,
 }
 
+/// What the answer is taken from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum By {
+    /// Coordinates alone, of which each site knows its own.
+    Places,
+    /// The site itself, from all it knows.
+    Itself,
+    /// A site somewhere else.
+    Another,
+}
+
+/// A mesh with the round trips of a matrix.
+pub struct Places {
+    matrix: Matrix,
+    /// It runs there.
+    pub world: World,
+}
+
 impl Places {
     /// Nobody knows anything.
     pub fn new(matrix: &Matrix, seed: u64) -> Places {
         Places {
-            places: vec![Coordinate::default(); matrix.sites()],
-            chance: Chance::new(seed),
+            world: World::on(matrix.clone(), 0, seed),
+            matrix: matrix.clone(),
         }
     }
 
-    /// Each site measures that many others, one by one, chosen by chance as probes are.
-    pub fn sample(&mut self, matrix: &Matrix, samples: usize) {
-        let sites = matrix.sites();
-        for _ in 0..samples {
-            for site in 0..sites {
-                let other = (site + 1 + self.chance.below(sites - 1)) % sites;
-                let Some(trip_ms) = matrix.trip_ms(site, other) else {
-                    continue;
-                };
-                // Queues on the way: up to a twentieth more.
-                let trip_ms = trip_ms * (1.0 + self.chance.unit() * 0.05);
-                let place = self.places[other];
-                self.places[site].learn(&place, trip_ms, &mut self.chance);
-            }
+    /// Goes on until each site has measured that many round trips more, on average.
+    pub fn sample(&mut self, samples: u64) {
+        let enough = self.world.samples + samples * self.matrix.sites() as u64;
+        while self.world.samples < enough {
+            self.world.run_ms(100);
         }
     }
 
-    /// The median of how far estimates are off, relative to the truth; of all pairs, or of one site.
-    pub fn median_error(&self, matrix: &Matrix, of: Option<usize>) -> f64 {
+    /// Every way of one site is longer from now on.
+    pub fn step(&mut self, site: usize, more_ms: f64) {
+        self.matrix = self.matrix.clone().with_step(site, more_ms);
+        self.world.move_to(self.matrix.clone());
+    }
+
+    /// The median of how far estimates from coordinates are off, relative to the truth; of all pairs,
+    /// or of one site.
+    pub fn median_error(&self, of: Option<usize>) -> f64 {
         let mut errors = Vec::new();
-        for a in 0..matrix.sites() {
+        for a in 0..self.matrix.sites() {
             for b in 0..a {
                 let wanted = of.is_none_or(|site| site == a || site == b);
-                if let Some(trip_ms) = matrix.trip_ms(a, b).filter(|_| wanted) {
-                    let estimate = self.places[a].estimate(&self.places[b]);
-                    errors.push((estimate.ms - trip_ms).abs() / trip_ms);
+                if let Some(trip_ms) = self.matrix.trip_ms(a, b).filter(|_| wanted) {
+                    let ms = self.estimate(a, b).ms;
+                    errors.push((ms - trip_ms).abs() / trip_ms);
                 }
             }
         }
@@ -62,15 +73,33 @@ impl Places {
         errors.get(errors.len() / 2).copied().unwrap_or(f64::NAN)
     }
 
+    fn estimate(&self, a: usize, b: usize) -> Estimate {
+        let place = |site: usize| self.world.swims[site].coordinate();
+        place(a).estimate(place(b))
+    }
+
+    /// How far `b` is from `a`, as told.
+    fn told_ms(&self, a: usize, b: usize, by: By) -> Option<f64> {
+        let asked = match by {
+            By::Places => return Some(self.estimate(a, b).ms),
+            By::Itself => a,
+            // Neither of the two; the same for all questions about `a`.
+            By::Another => (a + self.matrix.sites() / 2) % self.matrix.sites(),
+        };
+        let (a, b) = (Site(a as u16), Site(b as u16));
+        let (found, _) = self.world.swims[asked].round_trip(&a, &b)?;
+        Some(found.ms)
+    }
+
     /// `around(x, radius)` for every x, against the truth.
-    pub fn around(&self, matrix: &Matrix, radius_ms: f64) -> Found {
+    pub fn around(&self, radius_ms: f64, by: By) -> Found {
         let (mut told, mut near, mut right) = (0usize, 0usize, 0usize);
-        for a in 0..matrix.sites() {
-            for b in (0..matrix.sites()).filter(|b| *b != a) {
-                let Some(trip_ms) = matrix.trip_ms(a, b) else {
+        for a in 0..self.matrix.sites() {
+            for b in (0..self.matrix.sites()).filter(|b| *b != a) {
+                let Some(trip_ms) = self.matrix.trip_ms(a, b) else {
                     continue;
                 };
-                let said = self.places[a].estimate(&self.places[b]).ms <= radius_ms;
+                let said = self.told_ms(a, b, by).is_some_and(|ms| ms <= radius_ms);
                 let is = trip_ms <= radius_ms;
                 told += usize::from(said);
                 near += usize::from(is);

@@ -3,8 +3,9 @@
 use std::fmt::Write;
 
 use crate::matrix::Matrix;
-use crate::places::Places;
+use crate::places::{By, Found, Places};
 use crate::plot::{Series, chart};
+use crate::reporting::report_bytes;
 use crate::scenarios::{Ways, detection, false_marks, isolation, median, partial_cut, traffic};
 use crate::world::Settings;
 
@@ -36,6 +37,15 @@ pub fn traffic_table(sizes: &[u16], seconds: u64) -> (String, String) {
         }
         table.push_str("|\n");
     }
+    let _ = write!(table, "\nOf them reports:");
+    for sites in sizes {
+        let _ = write!(
+            table,
+            " {:.0} at {sites} sites;",
+            report_bytes(*sites, 0, 11, 120)
+        );
+    }
+    table.push('\n');
     let chart = chart("Bytes sent per site and second", "bytes/s", 1500.0, &series);
     (table, chart)
 }
@@ -120,37 +130,54 @@ pub fn cuts_table() -> String {
 }
 
 /// Coordinates against the measured matrices.
-pub fn places_table(samples: usize) -> String {
+pub fn places_table(samples: u64) -> String {
     let mut table = String::from(
-        "| matrix | median error | `around(x, 20ms)` precision / recall | `around(x, 50ms)` precision / recall | \
-         a site's ways 80 ms longer: its error at once / after 50 samples / after 100 |\n| --- | --- | --- | --- | --- |\n",
+        "| matrix | median error of coordinates | a site's ways 80 ms longer: its error at once / after 50 samples / after 100 |\n\
+         | --- | --- | --- |\n",
     );
+    let percent = |share: f64| format!("{:.0} %", share * 100.0);
     for matrix in [Matrix::azure(), Matrix::multicloud(), Matrix::planetlab()] {
         let mut places = Places::new(&matrix, 1);
-        places.sample(&matrix, samples);
-        let error = places.median_error(&matrix, None);
-        let (near, far) = (places.around(&matrix, 20.0), places.around(&matrix, 50.0));
-        let stepped = matrix.clone().with_step(0, 80.0);
-        let mut after = Vec::new();
-        after.push(places.median_error(&stepped, Some(0)));
+        places.sample(samples);
+        let error = places.median_error(None);
+        places.step(0, 80.0);
+        let mut after = vec![places.median_error(Some(0))];
         for _ in 0..2 {
-            places.sample(&stepped, 50);
-            after.push(places.median_error(&stepped, Some(0)));
+            places.sample(50);
+            after.push(places.median_error(Some(0)));
         }
-        let percent = |share: f64| format!("{:.0} %", share * 100.0);
-        let _ = writeln!(
-            table,
-            "| {} | {:.1} % | {} / {} | {} / {} | {} / {} / {} |",
-            matrix.name,
-            error * 100.0,
-            percent(near.precision),
-            percent(near.recall),
-            percent(far.precision),
-            percent(far.recall),
-            percent(after[0]),
-            percent(after[1]),
-            percent(after[2]),
-        );
+        let after: Vec<_> = after.into_iter().map(percent).collect();
+        let (name, after) = (matrix.name, after.join(" / "));
+        let _ = writeln!(table, "| {name} | {:.1} % | {after} |", error * 100.0);
+    }
+    table
+}
+
+/// What `around` finds: precision and recall.
+pub fn around_table(samples: &[u64]) -> String {
+    let mut table = String::from(
+        "| matrix | samples per site | radius | coordinates alone | asked at x | asked elsewhere |\n| --- | --- | --- | --- | --- | --- |\n",
+    );
+    let both = |found: Found| {
+        let percent = |share: f64| (share * 100.0).round();
+        format!("{} / {}", percent(found.precision), percent(found.recall))
+    };
+    for matrix in [Matrix::azure(), Matrix::multicloud(), Matrix::planetlab()] {
+        let mut places = Places::new(&matrix, 1);
+        let mut done = 0;
+        for samples in samples {
+            places.sample(samples - done);
+            done = *samples;
+            for radius in [20.0, 50.0] {
+                let by = [By::Places, By::Itself, By::Another];
+                let [alone, here, there] = by.map(|by| both(places.around(radius, by)));
+                let _ = writeln!(
+                    table,
+                    "| {} | {samples} | {radius} ms | {alone} | {here} | {there} |",
+                    matrix.name
+                );
+            }
+        }
     }
     table
 }

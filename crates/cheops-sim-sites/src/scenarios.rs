@@ -4,19 +4,29 @@ use std::collections::BTreeMap;
 
 use cheops_core::membership::{Chance, Reach, State};
 
+use crate::reporting::report_bytes;
 use crate::site::Site;
 use crate::world::{Belief, Settings, World};
 
 /// Time for places and first comparisons to come around before anything is counted.
 const WARM_UP_MS: u64 = 40_000;
 
-/// Bytes of one site in a second, on average over all sites and `seconds`.
+/// Long enough for what is told again every minute.
+const REPORTS_WATCHED_S: u64 = 120;
+
+/// Bytes of one site in a second, on average over all sites and `seconds`; reports included.
 pub fn traffic(settings: Settings, seconds: u64) -> f64 {
     let mut world = World::new(settings);
     world.run_ms(WARM_UP_MS);
     world.bytes = 0;
     world.run_ms(seconds * 1000);
-    world.bytes as f64 / f64::from(settings.sites) / seconds as f64
+    let told = report_bytes(
+        settings.sites,
+        settings.loss_permille,
+        settings.seed,
+        REPORTS_WATCHED_S,
+    );
+    world.bytes as f64 / f64::from(settings.sites) / seconds as f64 + told
 }
 
 /// How long it took until a dead site was believed in by nobody, in milliseconds.

@@ -6,6 +6,8 @@ use std::sync::Arc;
 
 use cheops_core::membership::{Chance, Datagram, Effect, Moment, Record, State, Swim};
 
+use crate::ground::{Ground, NEVER_MEASURED_MS};
+use crate::matrix::Matrix;
 use crate::site::Site;
 
 /// What every datagram costs besides its content: seal, UDP and IP.
@@ -52,8 +54,10 @@ pub struct World {
     pub dead: Vec<bool>,
     /// What does not get through.
     pub cut: Option<Cut>,
+    /// Round trips that sites measured, of every site together.
+    pub samples: u64,
     settings: Settings,
-    places: Vec<(f64, f64, f64)>,
+    ground: Ground,
     now: Moment,
     queue: BinaryHeap<Reverse<Due>>,
     wakes_ms: Vec<u64>,
@@ -97,17 +101,24 @@ impl World {
     /// Sites that have just joined and know each other.
     pub fn new(settings: Settings) -> World {
         let mut chance = Chance::new(settings.seed);
+        let count = usize::from(settings.sites);
+        let ground = Ground::plane(count, &mut chance);
+        World::build(settings, ground, chance)
+    }
+
+    /// Sites that are as far apart as was measured.
+    pub fn on(matrix: Matrix, loss_permille: u64, seed: u64) -> World {
+        let settings = Settings {
+            sites: matrix.sites() as u16,
+            loss_permille,
+            seed,
+        };
+        World::build(settings, Ground::Measured(matrix), Chance::new(seed))
+    }
+
+    fn build(settings: Settings, ground: Ground, mut chance: Chance) -> World {
         let address: Arc<str> = "192.0.2.123:7700".into();
         let count = usize::from(settings.sites);
-        // Within a plane of 200 ms, each with up to 15 ms to the backbone: 10 to 300 ms apart.
-        let mut place = |_| {
-            (
-                chance.unit() * 140.0,
-                chance.unit() * 140.0,
-                2.5 + chance.unit() * 12.5,
-            )
-        };
-        let places = (0..count).map(&mut place).collect();
         let record = |number: u16| Record {
             site: Site(number),
             incarnation: 1,
@@ -131,8 +142,9 @@ impl World {
             datagrams: 0,
             dead: vec![false; count],
             cut: None,
+            samples: 0,
             settings,
-            places,
+            ground,
             now: Moment(0),
             queue: BinaryHeap::new(),
             wakes_ms: vec![u64::MAX; count],
@@ -156,9 +168,13 @@ impl World {
 
     /// The true round trip between two sites, without jitter.
     pub fn trip_ms(&self, a: Site, b: Site) -> f64 {
-        let (xa, ya, ha) = self.places[usize::from(a.0)];
-        let (xb, yb, hb) = self.places[usize::from(b.0)];
-        (xa - xb).hypot(ya - yb) + ha + hb
+        let (a, b) = (usize::from(a.0), usize::from(b.0));
+        self.ground.trip_ms(a, b).unwrap_or(NEVER_MEASURED_MS)
+    }
+
+    /// From now on sites are as far apart as this says.
+    pub fn move_to(&mut self, matrix: Matrix) {
+        self.ground = Ground::Measured(matrix);
     }
 
     /// Goes on for that long.
@@ -213,7 +229,8 @@ impl World {
             match effect {
                 Effect::Send(datagram) => self.send(datagram),
                 Effect::Changed(of) => self.note(site, of),
-                Effect::Learnt(_) | Effect::Answered { .. } | Effect::OwnNameAhead { .. } => (),
+                Effect::Answered { .. } => self.samples += 1,
+                Effect::Learnt(_) | Effect::OwnNameAhead { .. } => (),
             }
         }
         self.effects = effects;

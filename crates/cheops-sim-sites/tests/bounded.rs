@@ -71,13 +71,13 @@ fn coordinates_tell_measured_round_trips() {
         (Matrix::planetlab(), 0.20),
     ] {
         let mut places = Places::new(&matrix, 1);
-        places.sample(&matrix, 100);
-        let error = places.median_error(&matrix, None);
+        places.sample(100);
+        let error = places.median_error(None);
         assert!(error <= error_max, "{}: {error}", matrix.name);
-        let stepped = matrix.clone().with_step(0, 80.0);
-        let at_once = places.median_error(&stepped, Some(0));
-        places.sample(&stepped, 100);
-        let later = places.median_error(&stepped, Some(0));
+        places.step(0, 80.0);
+        let at_once = places.median_error(Some(0));
+        places.sample(100);
+        let later = places.median_error(Some(0));
         assert!(
             later < 0.15 && later < at_once,
             "{}: {at_once}, then {later}",

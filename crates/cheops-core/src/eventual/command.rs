@@ -92,8 +92,11 @@ impl Site {
         }
     }
 
+    /// Told again, it changes nothing: also what was stranded and has found its way back stays.
     pub(super) fn remove(&mut self, gone: &SiteName, out: &mut Output) {
-        self.shared.record.removed.insert(gone.clone());
+        if !self.shared.record.removed.insert(gone.clone()) {
+            return;
+        }
         for (id, replicant) in &mut self.replicants {
             if !replicant.is_involved(gone) {
                 continue;
@@ -113,5 +116,11 @@ impl Site {
         }
         self.shared.record.unasked.remove(gone);
         self.save_site(out);
+    }
+
+    pub(super) fn readmit(&mut self, site: &SiteName, out: &mut Output) {
+        if self.shared.record.removed.remove(site) {
+            self.save_site(out);
+        }
     }
 }

@@ -81,6 +81,20 @@ impl<'a> Glance<'a> {
         self.leads().then(|| self.last().saturating_sub(have))
     }
 
+    /// Where the request entered that this site's service is being asked about, or is asked about next.
+    pub fn origin(&self) -> Option<&'a SiteName> {
+        let gate = self.replicant.record.gate.as_ref();
+        let latest = || {
+            let entries = self.replicant.log.iter();
+            let origin = entries.filter_map(|kept| match &kept.entry.body {
+                Body::Run(op) => Some(&op.origin),
+                Body::Void(_) | Body::Park(_) => None,
+            });
+            origin.last()
+        };
+        gate.map(|gate| &gate.op.origin).or_else(latest)
+    }
+
     /// True if clients have deleted it.
     pub fn is_deleted(&self) -> bool {
         let deletes = |body: &Body| matches!(body, Body::Run(op) if op.kind == Kind::Delete);

@@ -6,7 +6,7 @@ use cheops_model::SiteName;
 use super::log::{Body, Entry, Stage};
 use super::message::Message;
 use super::planted::Bug;
-use super::replicant::Replicant;
+use super::replicant::{Recovery, Replicant};
 use super::shared::{Asker, OutboxRecord, Shared, Timer, Waiter};
 use super::site::Site;
 use crate::ids::{Epoch, OperationId};
@@ -55,6 +55,8 @@ impl Site {
                     self.shared.touched.insert(id);
                 }
             }
+            // What a removed site had not sent stays with it, for a person to see.
+            Some(replicant) if replicant.record.recovery == Recovery::Stranded => (),
             Some(replicant) => {
                 let epoch = replicant.record.epoch.clone();
                 if epoch.site != me {
@@ -99,6 +101,9 @@ impl Site {
         let folded = self.shared.folded_answer(id, op.id).is_some();
         if folded || replicant.log.find(op.id).is_some() {
             return self.shared.drop_outbox(op.id, out);
+        }
+        if replicant.record.recovery == Recovery::Stranded {
+            return;
         }
         if replicant.leads(&me) {
             replicant.readmit(op, fork, &mut self.shared, out);

@@ -110,6 +110,8 @@ pub enum Event {
     Hurry(ReplicantId),
     /// A site has left the mesh for good.
     Remove(SiteName),
+    /// A site that may have been removed is part of the mesh. What it had is not given back.
+    Readmit(SiteName),
 }
 
 /// Records as they were found, in key order per table.
@@ -164,6 +166,7 @@ impl Site {
             Event::Resolve { replicant, op } => self.resolve(replicant, op, out),
             Event::Hurry(id) => self.hurry(id),
             Event::Remove(site) => self.remove(&site, out),
+            Event::Readmit(site) => self.readmit(&site, out),
         }
         self.finish(out);
     }

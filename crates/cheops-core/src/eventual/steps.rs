@@ -6,7 +6,7 @@ use cheops_model::SiteName;
 
 use super::log::{Body, Kept, Stage};
 use super::message::{ReplicaState, Row};
-use super::replicant::Replicant;
+use super::replicant::{Recovery, Replicant};
 use super::site::Site;
 use crate::ids::{OperationId, ReplicantId};
 use crate::operation::{Answer, Operation};
@@ -169,7 +169,7 @@ impl Site {
                 let have = replicant.progress.get(site).and_then(|known| known.have);
                 let has_it = have.is_some_and(|have| have >= index);
                 let (progress, status) = told_progress(index, row, has_it);
-                Step::told(progress, status)
+                Step::told(replicant.unless_stranded(progress), status)
             }
         }
     }
@@ -206,7 +206,12 @@ impl Site {
     fn taken_operation(&self, id: OperationId) -> Option<OperationView> {
         let kept = self.shared.outbox.get(&id)?;
         let (op, sites) = (&kept.submission.op, &kept.submission.sites);
-        let step = Step::told(Progress::Queued, None);
+        let replicant = self.replicants.get(&op.replicant);
+        let queued = Progress::Queued;
+        let step = Step::told(
+            replicant.map_or(queued, |r| r.unless_stranded(queued)),
+            None,
+        );
         let steps = sites.iter().map(|site| (site.clone(), step.clone()));
         Some(OperationView {
             op: Some(op.clone()),
@@ -248,6 +253,16 @@ impl Site {
     fn answer_of(&self, id: OperationId) -> Option<Answer> {
         let (record, _) = self.shared.answers.get(&id)?;
         record.answer.clone()
+    }
+}
+
+impl Replicant {
+    /// What a stranded replicant had not sent goes nowhere by itself.
+    fn unless_stranded(&self, progress: Progress) -> Progress {
+        match (self.record.recovery, progress) {
+            (Recovery::Stranded, Progress::Queued | Progress::Sent) => Progress::Held,
+            _ => progress,
+        }
     }
 }
 

@@ -3,7 +3,7 @@
 
 use super::gate::Fate;
 use super::log::Stage;
-use super::replicant::Replicant;
+use super::replicant::{Gate, Replicant};
 use super::shared::{Asker, Shared, Timer};
 use super::site::Site;
 use crate::ids::OperationId;
@@ -36,10 +36,10 @@ impl Site {
         out: &mut Output,
     ) {
         let replicant = self.replicants.get_mut(&op.replicant);
-        let completed = replicant.is_some_and(|replicant| replicant.complete(&op));
+        let streamed = self.shared.streaming.remove(&op.id);
+        let completed = streamed && replicant.is_some_and(|replicant| replicant.complete(&op));
         let answer = match completed {
             true => {
-                self.shared.streaming.remove(&op.id);
                 self.shared.touched.insert(op.replicant);
                 let until_ms = self.shared.now_ms.saturating_add(wait_ms);
                 self.shared.wait_until(op.id, until_ms);
@@ -72,19 +72,23 @@ impl Shared {
 }
 
 impl Replicant {
-    /// Takes the whole in the place of what was known of it. False if it is not at the gate, or was whole before.
+    /// Takes the whole in the place of what was known of it. False if it does not wait for the gate and is not there.
     fn complete(&mut self, whole: &Operation) -> bool {
-        let gate = self.record.gate.as_mut();
-        let streaming = |gate: &&mut super::replicant::Gate| {
-            gate.op.id == whole.id && gate.stage == Stage::Streaming
-        };
-        let Some(gate) = gate.filter(streaming) else {
+        let at_gate = self.record.gate.as_mut();
+        let streaming = |gate: &&mut Gate| gate.op.id == whole.id && gate.stage == Stage::Streaming;
+        let at_gate = at_gate.filter(streaming);
+        let at_gate = at_gate.map(|gate| {
+            gate.stage = Stage::Calling;
+            &mut gate.op
+        });
+        let pending = self.pending.iter_mut().map(|pending| &mut pending.op);
+        let mut waiting = pending.chain(at_gate);
+        let Some(streamed) = waiting.find(|op| op.id == whole.id) else {
             return false;
         };
-        gate.stage = Stage::Calling;
         let made_by = self.record.create.as_mut();
         let made_by = made_by.filter(|create| create.id == whole.id);
-        for op in made_by.into_iter().chain([&mut gate.op]) {
+        for op in made_by.into_iter().chain([streamed]) {
             op.fields = whole.fields.clone();
             op.rest = whole.rest.clone();
             op.digest = whole.digest;

@@ -32,13 +32,13 @@ impl<K: Key> Gossip<K> {
         }
     }
 
-    /// To be told from now on. Places are not news: they come around by themselves.
+    /// To be told from now on. Places and neighbours are not news: they come around by themselves.
     pub(super) fn add(&mut self, update: Update<K>) {
         let topic = match &update {
             Update::State(record) => Topic::State(record.site.clone()),
             Update::Suspect { site, by, .. } => Topic::Suspect(site.clone(), by.clone()),
             Update::Standing { site, .. } => Topic::Standing(site.clone()),
-            Update::Place { .. } => return,
+            Update::Place { .. } | Update::Near { .. } => return,
         };
         if let Update::State(record) = &update {
             self.forget_suspicions(&record.site);

@@ -129,13 +129,20 @@ impl<K: Key> Swim<K> {
                 .filter(|_| probe.target == *from)?;
             Some((index, trip_ms))
         };
-        let Some((index, trip_ms)) = (0..self.probes.len()).find_map(trip) else {
-            return;
+        let trip_ms = match (0..self.probes.len()).find_map(trip) {
+            Some((index, trip_ms)) => {
+                self.probes.swap_remove(index);
+                self.hears_better();
+                trip_ms
+            }
+            None => match self.hear_measurement(now, from, nonce) {
+                Some(trip_ms) => trip_ms,
+                None => return,
+            },
         };
-        self.probes.swap_remove(index);
-        self.hears_better();
         self.hear_anyone(now);
-        self.learn(&Coordinate::from(place), trip_ms);
+        let place = Coordinate::from(place);
+        self.measured(now, from, Some(&place), trip_ms);
         let site = from.clone();
         effects.push(Effect::Answered { site, trip_ms });
         self.answered(now, from, effects);
@@ -232,6 +239,11 @@ impl<K: Key> Swim<K> {
                     take_place(member, version, place);
                 }
             }
+            Update::Near {
+                site,
+                version,
+                near,
+            } => self.hear_near(&site, version, &near),
             Update::Standing { site, standing } => self.hear_standing(&site, standing, effects),
         }
     }

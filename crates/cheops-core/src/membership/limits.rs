@@ -40,7 +40,29 @@ pub const NEWS_MAX: usize = 20_000;
 
 /// Places of others told in each datagram: every coordinate comes around, at a pace that costs the
 /// same in a mesh of any size.
-pub const PLACES_TOLD: usize = 2;
+pub const PLACES_TOLD: usize = 4;
+
+/// Sites that one measures and tells as its nearest. What is within 20 ms of a site is in it, in most
+/// meshes; a full list is 110 bytes.
+pub const NEAR_MAX: usize = 16;
+
+/// How often one more site is measured because it may be near, besides those that are probed.
+pub const NEAR_EVERY_MS: u64 = 3_000;
+
+/// How soon a site is measured again that did not answer.
+pub const MEASURE_AGAIN_MS: u64 = 60_000;
+
+/// How much of a round trip that is a little longer than before is believed: most are queues on the way.
+pub const LONGER_PACE: f64 = 0.25;
+
+/// Earlier round trips that a place is corrected by with each new one, and how old they may be: places
+/// settle with a third of the measurements, and still follow a path that has changed.
+pub const LEARN_AGAIN: usize = 2;
+/// See [`LEARN_AGAIN`].
+pub const LEARN_AGAIN_MS: u64 = 60_000;
+
+/// How far off a measurement is taken to be that somebody else made, relative to it.
+pub const NEAR_ERROR: f64 = 0.1;
 
 /// How often what is known is compared with one other site, and how soon again if it differed.
 pub const COMPARE_EVERY_MS: u64 = 20_000;
@@ -74,6 +96,21 @@ pub const ERRANDS_MAX: usize = 256;
 
 /// Sites known. More are not learnt.
 pub const MEMBERS_MAX: usize = 10_000;
+
+/// How often a site tells its parent how it is.
+pub const REPORT_EVERY_MS: u64 = 5_000;
+
+/// What did not change is told again all the same that often: a message may have been lost.
+pub const REPORT_AGAIN_MS: u64 = 60_000;
+
+/// A report so old is of a site that has fallen silent.
+pub const REPORT_SILENT_MS: u64 = 20_000;
+
+/// Services told of in one report. Further ones, by name, are left out.
+pub const REPORT_SERVICES_MAX: usize = 64;
+
+/// Reports that one site holds and passes up. Of more sites below it, the first by name.
+pub const REPORTS_MAX: usize = 1_000;
 
 /// The longest chain of parents: a longer one is a circle or a mistake.
 pub const DEPTH_MAX: usize = 16;

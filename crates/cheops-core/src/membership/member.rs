@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use super::coordinate::Packed;
 use super::limits::MISSES_TO_CUT;
+use super::near::Nearest;
 use super::standing::Standing;
 use super::suspicion::Suspicion;
 
@@ -70,6 +71,13 @@ pub struct Member<K> {
     pub(super) misses: u8,
     /// It spoke to us since the first of them.
     pub(super) spoke: bool,
+    /// The round trip to it, if we measured it.
+    pub trip_ms: Option<f64>,
+    /// When it was last measured because it may be near.
+    pub(super) measured_ms: u64,
+    /// Whom it measured as its nearest.
+    pub near: Option<Nearest<K>>,
+    pub(super) near_version: u16,
     pub(super) suspicion: Option<Box<Suspicion<K>>>,
     /// What an operator decided of it.
     pub standing: Option<Box<Standing<K>>>,
@@ -87,6 +95,10 @@ impl<K> Member<K> {
             heard_ms: 0,
             misses: 0,
             spoke: false,
+            trip_ms: None,
+            measured_ms: 0,
+            near: None,
+            near_version: 0,
             suspicion: None,
             standing: None,
         }

@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 use super::coordinate::Packed;
 use super::key::Key;
 use super::member::State;
+use super::near::Near;
 use super::standing::Standing;
 
 /// One message.
@@ -99,6 +100,15 @@ pub enum Update<K> {
         /// What.
         standing: Standing<K>,
     },
+    /// Whom it measured as its nearest.
+    Near {
+        /// Who.
+        site: K,
+        /// Which of its measurements.
+        version: u16,
+        /// The nearest first.
+        near: Vec<Near>,
+    },
 }
 
 /// What is known of one site, in short.
@@ -135,6 +145,7 @@ impl<K: Key> Update<K> {
             Update::State(record) => &record.site,
             Update::Suspect { site, .. }
             | Update::Place { site, .. }
+            | Update::Near { site, .. }
             | Update::Standing { site, .. } => site,
         }
     }
@@ -146,6 +157,7 @@ impl<K: Key> Update<K> {
             Update::Suspect { site, by, .. } => site.wire_bytes() + by.wire_bytes() + 10,
             // Each part of a place takes up to 3 bytes.
             Update::Place { site, .. } => site.wire_bytes() + 3 + 21,
+            Update::Near { site, near, .. } => site.wire_bytes() + 4 + near.len() * 7,
             Update::Standing { site, standing } => {
                 site.wire_bytes() + standing.by.wire_bytes() + 11
             }

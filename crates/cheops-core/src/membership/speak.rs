@@ -16,6 +16,9 @@ impl<K: Key> Swim<K> {
             updates.extend(self.gossip.take(self.members.len() + 1));
             updates.extend(self.places());
         }
+        if matches!(body, Body::Ack { .. }) {
+            updates.extend(self.near_told());
+        }
         effects.push(Effect::Send(Datagram {
             from: self.here.site.clone(),
             to: to.clone(),

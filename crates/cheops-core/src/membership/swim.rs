@@ -11,12 +11,14 @@ use super::digest::{digest, record_of};
 use super::gossip::Gossip;
 use super::key::Key;
 use super::limits::{
-    ANSWER_MS, ASKED, AWAY_PROBE_EVERY_MS, COMPARE_EVERY_MS, DEAF_MS, MEMBERS_MAX, PROBE_EVERY_MS,
-    SILENCE_MS, STOOD_STILL_MS,
+    ANSWER_MS, ASKED, AWAY_PROBE_EVERY_MS, COMPARE_EVERY_MS, DEAF_MS, MEMBERS_MAX, NEAR_EVERY_MS,
+    PROBE_EVERY_MS, SILENCE_MS, STOOD_STILL_MS,
 };
+use super::measure::Measurement;
 use super::member::{Member, State};
 use super::message::{Body, Datagram, Record, Update};
 use super::moment::Moment;
+use super::near::{Neighbours, tag_of};
 use super::probe::{Probe, Want};
 use super::standing::{Standing, StandingWord};
 use super::suspicion::Suspicion;
@@ -71,6 +73,11 @@ pub struct Swim<K> {
     pub(super) heard_anyone_ms: u64,
     pub(super) refuted_ms: Option<u64>,
     deafness: u64,
+    pub(super) neighbours: Neighbours<K>,
+    pub(super) measurements: Vec<Measurement<K>>,
+    near_at_ms: u64,
+    /// Who is meant by what stands for a name; nobody if two share it.
+    pub(super) tags: BTreeMap<u32, Option<K>>,
 }
 
 /// A probe made for somebody else.
@@ -105,6 +112,7 @@ impl<K: Key> Swim<K> {
         let mut chance = Chance::new(seed);
         let mut gossip = Gossip::new();
         gossip.add(Update::State(here.clone()));
+        let tags = BTreeMap::from([(tag_of(&here.site), Some(here.site.clone()))]);
         // Not all at once: agents are often started together.
         let mut jitter = |within: u64| now.ms() + chance.draw() % within;
         Swim {
@@ -121,6 +129,10 @@ impl<K: Key> Swim<K> {
             probe_at_ms: jitter(PROBE_EVERY_MS),
             away_at_ms: jitter(AWAY_PROBE_EVERY_MS),
             compare_at_ms: jitter(COMPARE_EVERY_MS),
+            near_at_ms: jitter(NEAR_EVERY_MS),
+            neighbours: Neighbours::new(),
+            measurements: Vec::new(),
+            tags,
             chance,
             last_tick_ms: now.ms(),
             heard_anyone_ms: now.ms(),
@@ -220,9 +232,7 @@ impl<K: Key> Swim<K> {
         };
         let place = member.place.map(Coordinate::from);
         self.answered(now, site, effects);
-        if let Some(place) = place {
-            self.learn(&place, trip_ms);
-        }
+        self.measured(now, site, place.as_ref(), trip_ms);
     }
 
     /// This site says something new of itself.
@@ -282,7 +292,12 @@ impl<K: Key> Swim<K> {
             // Whoever hears nobody believes nothing, and looks again a little later.
             Some(suspicion.ends_ms(sites).max(self.last_tick_ms + 100))
         });
-        let fixed = [self.probe_at_ms, self.away_at_ms, self.compare_at_ms];
+        let fixed = [
+            self.probe_at_ms,
+            self.away_at_ms,
+            self.compare_at_ms,
+            self.near_at_ms,
+        ];
         probes
             .chain(suspicions)
             .chain(fixed)
@@ -307,6 +322,10 @@ impl<K: Key> Swim<K> {
         if self.compare_at_ms <= now.ms() {
             self.compare_at_ms = now.ms() + COMPARE_EVERY_MS;
             self.compare_with_one(effects);
+        }
+        if self.near_at_ms <= now.ms() {
+            self.near_at_ms = now.ms() + NEAR_EVERY_MS;
+            self.measure_one(now, effects);
         }
     }
 
@@ -475,6 +494,10 @@ impl<K: Key> Swim<K> {
             return;
         }
         self.members.insert(site.clone(), member);
+        let meant = self.tags.entry(tag_of(site)).or_insert(Some(site.clone()));
+        if meant.as_ref() != Some(site) {
+            *meant = None;
+        }
         let at = self.chance.below(self.ring.len() + 1);
         self.ring.insert(at, site.clone());
         effects.push(Effect::Learnt(site.clone()));

@@ -13,7 +13,7 @@ use tokio_rustls::server::TlsStream;
 
 use super::control;
 use super::handshake::{HandshakeFault, peer_of};
-use super::message::{ALPN_CONTROL, ALPN_LOG, ALPN_REQUESTS};
+use super::message::{ALPN_BLOB, ALPN_CONTROL, ALPN_LOG, ALPN_REQUESTS};
 use super::owner::Event;
 use crate::identity::Identity;
 use crate::limits::ACCEPT_DEADLINE;
@@ -38,6 +38,8 @@ pub enum Kind {
     Requests,
     /// For [`Replication::serve_link`](crate::replication::Replication::serve_link).
     Log,
+    /// For [`Replication::serve_blobs`](crate::replication::Replication::serve_blobs).
+    Blob,
 }
 
 /// Why a connection was not taken. Nothing is to be done but to say so, not too often.
@@ -83,8 +85,8 @@ pub struct MeshAcceptor {
 
 impl MeshAcceptor {
     pub(super) fn new(identity: Arc<Identity>, events: mpsc::Sender<Event>) -> MeshAcceptor {
-        let tls =
-            TlsAcceptor::from(identity.server_config(&[ALPN_CONTROL, ALPN_REQUESTS, ALPN_LOG]));
+        let protocols = [ALPN_CONTROL, ALPN_REQUESTS, ALPN_LOG, ALPN_BLOB];
+        let tls = TlsAcceptor::from(identity.server_config(&protocols));
         MeshAcceptor {
             identity,
             tls,
@@ -127,6 +129,7 @@ impl MeshAcceptor {
             Some(ALPN_CONTROL) => Kind::Control,
             Some(ALPN_REQUESTS) => Kind::Requests,
             Some(ALPN_LOG) => Kind::Log,
+            Some(ALPN_BLOB) => Kind::Blob,
             _ => return Err(AcceptError::OtherProtocol),
         };
         Ok(Accepted {

@@ -5,6 +5,7 @@ use std::net::IpAddr;
 use std::time::Duration;
 
 use bytes::Bytes;
+use cheops_core::membership::Reports;
 use cheops_model::SiteName;
 use http_body_util::{BodyExt, Full, LengthLimitError, Limited};
 use hyper::body::Incoming;
@@ -20,7 +21,6 @@ use tracing::debug;
 use super::accept::Accepted;
 use super::message::{BEAT_PATH, Beat, DATAGRAM_PATH, HELLO_PATH, Hello, REPORT_PATH, encode};
 use super::owner::Event;
-use super::report::Reports;
 use super::roster::Refusal;
 use crate::limits::{CONTROL_BYTES_MAX, HELLO_DEADLINE};
 
@@ -157,7 +157,7 @@ async fn datagram(peer: &Peer, sealed: Bytes) -> Result<Bytes, Refused> {
     Ok(encode(&()))
 }
 
-async fn reports(peer: &Peer, reports: Reports) -> Result<Bytes, Refused> {
+async fn reports(peer: &Peer, reports: Reports<SiteName>) -> Result<Bytes, Refused> {
     let site = peer.site.clone();
     put(peer, Event::Reported { site, reports }).await?;
     Ok(encode(&()))

@@ -16,20 +16,21 @@ use super::view::View;
 pub struct Dialer {
     requests: Connector,
     log: Connector,
+    blob: Connector,
     view: watch::Receiver<Arc<View>>,
     events: mpsc::Sender<Event>,
 }
 
 impl Dialer {
     pub(super) fn new(
-        requests: Connector,
-        log: Connector,
+        [requests, log, blob]: [Connector; 3],
         view: watch::Receiver<Arc<View>>,
         events: mpsc::Sender<Event>,
     ) -> Dialer {
         Dialer {
             requests,
             log,
+            blob,
             view,
             events,
         }
@@ -47,6 +48,13 @@ impl Dialer {
     pub async fn dial_log(&self, site: &SiteName) -> Result<TlsStream<TcpStream>, DialError> {
         let address = self.address(site)?;
         let connected = self.log.connect_to(site, &address).await?;
+        Ok(connected.stream)
+    }
+
+    /// The same for contents that are too long for a log.
+    pub async fn dial_blob(&self, site: &SiteName) -> Result<TlsStream<TcpStream>, DialError> {
+        let address = self.address(site)?;
+        let connected = self.blob.connect_to(site, &address).await?;
         Ok(connected.stream)
     }
 

@@ -3,12 +3,13 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};
 
-use cheops_core::membership::{Coordinate, Reach, StandingWord};
+use cheops_core::membership::{Coordinate, Nearest, Reach, StandingWord, trip_in};
 use cheops_model::{Mark, SiteName};
 use tracing::warn;
 
 use super::announcement::{Announcement, dialable};
-use super::roster::{Now, Via};
+use super::clock::Now;
+use super::roster::Via;
 use super::trips::Trips;
 use super::view::{Backlog, SiteView};
 use crate::limits::{HINTS_MAX, RIVAL_PATIENCE};
@@ -35,6 +36,8 @@ pub(super) struct Known {
     pub(super) since: SystemTime,
     /// Where it lies, as plans were last made with.
     placed: Option<Coordinate>,
+    /// Whom it measured as its nearest, as plans were last made with.
+    near: Option<Nearest<SiteName>>,
     /// How our own path to it is, as last judged.
     pub(super) reach: Reach,
     trips: Trips,
@@ -60,6 +63,7 @@ impl Known {
             shown: Mark::Unknown,
             since: now.time,
             placed: None,
+            near: None,
             reach: Reach::Untried,
             trips: Trips::default(),
             rival: None,
@@ -198,6 +202,25 @@ impl Known {
         moved
     }
 
+    /// Takes over whom it measured as its nearest. True if plans may come out otherwise.
+    pub(super) fn take_near(&mut self, near: Option<Nearest<SiteName>>) -> bool {
+        let same = |(site, trip_ms): &(SiteName, f64), before: &[(SiteName, f64)]| {
+            let known = trip_in(before, site);
+            known.is_some_and(|known| (known - trip_ms).abs() <= (known / 5.0).max(1.0))
+        };
+        let alike = match (&self.near, &near) {
+            (None, None) => true,
+            (Some(before), Some(now)) => {
+                before.len() == now.len() && now.iter().all(|near| same(near, before))
+            }
+            (None, Some(_)) | (Some(_), None) => false,
+        };
+        if !alike {
+            self.near = near;
+        }
+        !alike
+    }
+
     /// Where to try, best first.
     pub(super) fn addresses(&self) -> Vec<String> {
         let mut addresses: Vec<String> = self.announced.iter().cloned().collect();
@@ -229,6 +252,7 @@ impl Known {
             reach: self.reach,
             standing: StandingWord::Attached,
             place: self.placed,
+            near: self.near.clone(),
             backlog: Backlog::default(),
             report: None,
         }

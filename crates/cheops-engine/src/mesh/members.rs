@@ -75,6 +75,11 @@ impl Members {
         Moment(u64::try_from(since.as_micros()).unwrap_or(u64::MAX))
     }
 
+    /// What [`moment`](Members::moment) made of it.
+    pub(super) fn instant(&self, moment: Moment) -> Instant {
+        self.begun + Duration::from_micros(moment.0)
+    }
+
     /// When [`tick`](Members::tick) is due.
     pub(super) fn wake(&self) -> Instant {
         self.begun + Duration::from_millis(self.swim.wake_ms())

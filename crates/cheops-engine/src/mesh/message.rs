@@ -20,6 +20,8 @@ pub(super) const ALPN_CONTROL: &[u8] = b"cheops-ctl/1";
 pub(super) const ALPN_REQUESTS: &[u8] = b"cheops-req/1";
 /// ALPN of what sites tell each other about replicants.
 pub(super) const ALPN_LOG: &[u8] = b"cheops-log/1";
+/// ALPN of contents that are too long for a log.
+pub(super) const ALPN_BLOB: &[u8] = b"cheops-blob/1";
 
 pub(super) const HELLO_PATH: &str = "/hello";
 pub(super) const BEAT_PATH: &str = "/beat";

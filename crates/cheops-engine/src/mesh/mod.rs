@@ -9,6 +9,7 @@
 
 mod accept;
 mod announcement;
+mod clock;
 mod connect;
 mod control;
 mod decide;
@@ -24,7 +25,6 @@ mod message;
 mod owner;
 mod pause;
 mod post;
-mod report;
 mod roster;
 mod saved;
 mod standing;
@@ -38,6 +38,7 @@ use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use cheops_core::membership::Report;
 use cheops_model::SiteName;
 use serde_json::json;
 use tokio::net::UdpSocket;
@@ -53,20 +54,20 @@ pub use connect::DialError;
 pub use decide::{DecideError, Decision};
 pub use dialer::Dialer;
 pub use leash::{Leash, Leashed};
-pub use report::{HeldReport, Report};
 pub use trips::RoundTrip;
-pub use view::{Backlog, Backlogs, SiteView, View};
+pub use view::{Backlog, Backlogs, HeldReport, SiteView, View};
 
 use crate::events::Bus;
 use crate::identity::Identity;
 use crate::limits::EVENTS_MAX;
+use clock::Now;
 use connect::Connector;
 use known::Known;
 use link::Shared;
 use members::Members;
-use message::{ALPN_CONTROL, ALPN_LOG, ALPN_REQUESTS};
+use message::{ALPN_BLOB, ALPN_CONTROL, ALPN_LOG, ALPN_REQUESTS};
 use owner::{Estate, Event, Outlets, Owner};
-use roster::{Change, Now, Roster};
+use roster::{Change, Roster};
 use saved::Saved;
 use standing::Decisions;
 
@@ -225,8 +226,7 @@ impl Mesh {
         Ok(Mesh {
             acceptor: MeshAcceptor::new(identity.clone(), events.clone()),
             dialer: Dialer::new(
-                connector(ALPN_REQUESTS),
-                connector(ALPN_LOG),
+                [ALPN_REQUESTS, ALPN_LOG, ALPN_BLOB].map(connector),
                 view.clone(),
                 events.clone(),
             ),
@@ -295,8 +295,8 @@ pub struct Council(mpsc::Sender<Event>);
 
 impl Council {
     /// Decides something about a site. When this returns `Ok`, it survives a restart, and the rest
-    /// of the mesh is being told.
-    pub async fn decide(&self, site: SiteName, decision: Decision) -> Result<(), DecideError> {
+    /// of the mesh is being told. Returns the version of the [`View`] that shows it.
+    pub async fn decide(&self, site: SiteName, decision: Decision) -> Result<u64, DecideError> {
         let (reply, answer) = oneshot::channel();
         let event = Event::Decide {
             site,

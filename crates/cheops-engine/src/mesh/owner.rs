@@ -4,9 +4,10 @@ use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
 use std::net::IpAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::time::{Duration, Instant, SystemTime};
+use std::time::{Duration, Instant};
 
 use bytes::Bytes;
+use cheops_core::membership::{Ledger, Report, Reports};
 use cheops_model::SiteName;
 use tokio::net::UdpSocket;
 use tokio::sync::{Notify, mpsc, oneshot, watch};
@@ -14,14 +15,14 @@ use tokio::task::{AbortHandle, JoinHandle, JoinSet};
 use tokio::time::{MissedTickBehavior, interval, sleep_until, timeout};
 
 use super::announcement::Announcement;
+use super::clock::{Clocks, Now};
 use super::decide::{DecideError, Decision};
 use super::join::join;
 use super::link::{Link, Message, Shared};
 use super::members::Members;
 use super::message::{Beat, Greeting, Hello};
 use super::post::{self, Letter};
-use super::report::{HeldReport, Report, Reports};
-use super::roster::{Change, Effects, Now, Refusal, Roster, Via};
+use super::roster::{Change, Effects, Refusal, Roster, Via};
 use super::saved::{Saved, keep_saved};
 use super::standing::Decisions;
 use super::view::{Backlogs, View};
@@ -68,7 +69,10 @@ pub(super) enum Event {
         peer: Option<SiteName>,
     },
     /// A site below told how it is.
-    Reported { site: SiteName, reports: Reports },
+    Reported {
+        site: SiteName,
+        reports: Reports<SiteName>,
+    },
     /// How it is here.
     Report(Box<Report>),
     /// Requests go to that site.
@@ -77,7 +81,8 @@ pub(super) enum Event {
     Decide {
         site: SiteName,
         decision: Decision,
-        reply: oneshot::Sender<Result<(), DecideError>>,
+        /// Gets the version of the view that shows it.
+        reply: oneshot::Sender<Result<u64, DecideError>>,
     },
     /// This site says something new of itself.
     Announce(Box<Announcement>),
@@ -117,10 +122,9 @@ pub(super) struct Owner {
     pub(super) decisions: Decisions,
     pub(super) configured_parent: Option<SiteName>,
     pub(super) folder: PathBuf,
-    pub(super) clock: (Instant, SystemTime),
+    pub(super) clocks: Clocks,
     /// How it is here and below, and what of it the parent was told.
-    pub(super) reports: BTreeMap<SiteName, Arc<HeldReport>>,
-    pub(super) reported: BTreeMap<SiteName, Arc<HeldReport>>,
+    pub(super) reports: Ledger<SiteName>,
 }
 
 /// What an owner starts from.
@@ -191,9 +195,8 @@ impl Owner {
             decisions,
             configured_parent,
             folder,
-            clock: (Instant::now(), SystemTime::now()),
-            reports: BTreeMap::new(),
-            reported: BTreeMap::new(),
+            clocks: Clocks::new(Now::read()),
+            reports: Ledger::default(),
         }
     }
 
@@ -237,14 +240,21 @@ impl Owner {
         let reply = self.step(event, now, &mut effects);
         self.carry_out(effects);
         // Answered last, so that the answer holds what the question brought.
-        if let Some((reply, outcome)) = reply {
-            let _ = reply.send(outcome.map(|hello| {
-                let greeting = self.outlets.greeting.borrow();
-                match hello {
-                    Which::First => greeting.body.clone(),
-                    Which::Again => greeting.body_again.clone(),
-                }
-            }));
+        match reply {
+            None => (),
+            Some(PendingReply::Hello(reply, outcome)) => {
+                let _ = reply.send(outcome.map(|hello| {
+                    let greeting = self.outlets.greeting.borrow();
+                    match hello {
+                        Which::First => greeting.body.clone(),
+                        Which::Again => greeting.body_again.clone(),
+                    }
+                }));
+            }
+            Some(PendingReply::Decision(reply, outcome)) => {
+                let version = self.outlets.view.borrow().version;
+                let _ = reply.send(outcome.map(|()| version));
+            }
         }
     }
 
@@ -272,7 +282,7 @@ impl Owner {
                     Which::First
                 };
                 let outcome = self.greet(*hello, Via::Accepted(ip), now, effects);
-                return Some((reply, outcome.map(|()| which)));
+                return Some(PendingReply::Hello(reply, outcome.map(|()| which)));
             }
             Event::Heard { site, reply } => {
                 self.refresh |= self.roster.heard(&site, now).is_some();
@@ -295,7 +305,13 @@ impl Owner {
                 self.members.linked(&site, trip, now.instant, &mut wishes);
                 self.heed(wishes, now, effects);
             }
-            Event::LinkDown { site } => self.roster.link_down(&site, effects),
+            Event::LinkDown { site } => {
+                if self.roster.tree().parent(&self.roster.here().site) == Some(&site) {
+                    // A parent that comes back is told everything.
+                    self.reports.forget_told();
+                }
+                self.roster.link_down(&site, effects);
+            }
             Event::Datagram { sealed, peer } => {
                 let mut wishes = Vec::new();
                 let from = self
@@ -315,7 +331,7 @@ impl Owner {
                 reply,
             } => {
                 let decided = self.decide(&site, &decision, effects);
-                let _ = reply.send(decided);
+                return Some(PendingReply::Decision(reply, decided));
             }
             Event::Announce(announcement) => {
                 self.configured_parent = announcement.parent.clone();
@@ -465,7 +481,14 @@ enum Which {
     Again,
 }
 
-type PendingReply = (
-    oneshot::Sender<Result<Bytes, Refusal>>,
-    Result<Which, Refusal>,
-);
+/// An answer that is given when what was asked for is done.
+enum PendingReply {
+    Hello(
+        oneshot::Sender<Result<Bytes, Refusal>>,
+        Result<Which, Refusal>,
+    ),
+    Decision(
+        oneshot::Sender<Result<u64, DecideError>>,
+        Result<(), DecideError>,
+    ),
+}

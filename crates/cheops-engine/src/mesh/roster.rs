@@ -9,25 +9,20 @@ use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};
 
 use cheops_core::membership::{
-    Coordinate, Evidence, LinkState, Place, Reach, Standing, StandingWord, State, Tree, mark,
+    Coordinate, Evidence, LinkState, Nearest, Place, Reach, Standing, StandingWord, State, Tree,
+    mark,
 };
 use cheops_model::{Mark, SiteName};
 use tracing::warn;
 
 use super::announcement::{Announcement, check_address};
+use super::clock::Now;
 use super::known::{Known, Up};
 use super::members::said;
 use super::message::{Beat, Hello, KnownSite, cut_to_room, digest};
 use super::saved::{Saved, SavedSite};
 use super::view::{Backlog, Backlogs, SiteView, View};
 use crate::limits::SITES_MAX;
-
-/// Both clocks, read once per event.
-#[derive(Clone, Copy)]
-pub(super) struct Now {
-    pub(super) instant: Instant,
-    pub(super) time: SystemTime,
-}
 
 /// What a change asks of the owner.
 #[derive(Debug, Default, PartialEq, Eq)]
@@ -92,6 +87,7 @@ pub(super) struct Outlook {
     pub(super) state: Option<State>,
     pub(super) reach: Reach,
     pub(super) place: Option<Coordinate>,
+    pub(super) near: Option<Nearest<SiteName>>,
 }
 
 /// What a judgement rests on besides links.
@@ -213,10 +209,11 @@ impl Roster {
                 by_way: by_way.contains(site),
                 hears: grounds.hears,
                 introduced: known.announcement.is_some(),
+                // What waits here for it counts too, also if it is not known to lack it yet.
                 behind: grounds
                     .backlogs
                     .get(site)
-                    .map_or(0, |backlog| backlog.behind),
+                    .map_or(0, |backlog| backlog.behind.max(backlog.queued)),
             };
             let mark = mark(evidence);
             if mark != known.shown {
@@ -227,6 +224,7 @@ impl Roster {
             judged.more |= known.reach != outlook.reach;
             known.reach = outlook.reach;
             judged.more |= known.take_place(outlook.place);
+            judged.more |= known.take_near(outlook.near);
         }
         judged
     }
@@ -421,8 +419,11 @@ impl Roster {
             Change::Matter => self.version += 1,
             Change::Times => (),
         }
-        let removed = |site: &SiteName| self.standing(site) == StandingWord::Removed;
-        let known = self.sites.iter().filter(|(site, _)| !removed(site));
+        let gone = self.standings.iter();
+        let gone = gone.filter(|(_, standing)| standing.word == StandingWord::Removed);
+        let removed: BTreeSet<SiteName> = gone.map(|(site, _)| site.clone()).collect();
+        let known = self.sites.iter();
+        let known = known.filter(|(site, _)| !removed.contains(*site));
         let mut sites: BTreeMap<_, _> = known
             .map(|(site, known)| (site.clone(), self.view_of(site, known)))
             .collect();
@@ -432,6 +433,7 @@ impl Roster {
             here: self.here.site.clone(),
             sites,
             tree: self.tree.clone(),
+            removed,
             held: self.here.held,
         }
     }
@@ -455,6 +457,7 @@ impl Roster {
             reach: Reach::Direct,
             standing: self.standing(&self.here.site),
             place: None,
+            near: None,
             backlog: Backlog::default(),
             report: None,
         }

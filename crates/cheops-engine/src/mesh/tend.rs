@@ -1,25 +1,24 @@
 //! The owner's hand on membership: datagrams, who gets a link, what operators decide, reports.
 
 use std::sync::Arc;
-use std::time::{Duration, Instant, SystemTime};
+use std::time::{Duration, Instant};
 
 use bytes::Bytes;
-use cheops_core::membership::{Datagram, Effect, Reach, State};
+use cheops_core::membership::{Datagram, Effect, Reach, Report, Reports, State};
 use cheops_model::{Mark, SiteName};
 use serde_json::json;
 use tracing::{info, warn};
 
+use super::clock::Now;
 use super::decide::{DecideError, Decision};
 use super::members::said;
 use super::message::{DATAGRAM_PATH, REPORT_PATH, encode};
 use super::owner::Owner;
 use super::post::Letter;
-use super::report::{HeldReport, Report, Reports};
-use super::roster::{Change, Effects, Grounds, Now, Outlook};
+use super::roster::{Change, Effects, Grounds, Outlook};
 use super::standing::Moved;
-use crate::limits::{
-    CLOCK_JUMP, LINK_ERRAND, LINK_ERRANDS_MAX, LINK_USED, LINKS_ALL_MAX, REPORTS_MAX,
-};
+use super::view::HeldReport;
+use crate::limits::{LINK_ERRAND, LINK_ERRANDS_MAX, LINK_USED, LINKS_ALL_MAX};
 
 impl Owner {
     /// Does what membership wants.
@@ -130,6 +129,7 @@ impl Owner {
                     state: member.map(|member| member.state),
                     reach: member.map_or(Reach::Untried, |member| member.reach()),
                     place: self.members.swim.place(site),
+                    near: member.and_then(|member| member.near.clone()),
                 }
             },
             backlogs: &backlogs,
@@ -152,9 +152,14 @@ impl Owner {
         };
         let mut view = self.roster.view(change);
         let here = self.members.swim.coordinate();
+        for (site, held) in self.reports.held() {
+            if let Some(seen) = view.sites.get_mut(site) {
+                let (report, made) = (held.report.clone(), self.members.instant(held.made));
+                seen.report = Some(Arc::new(HeldReport { report, made }));
+            }
+        }
         for (site, seen) in &mut view.sites {
             seen.backlog = backlogs.get(site).copied().unwrap_or_default();
-            seen.report = self.reports.get(site).cloned();
             if *site == view.here {
                 seen.place = Some(*here);
             }
@@ -226,15 +231,7 @@ impl Owner {
     /// A clock that was set says nothing of time: everything here goes by the one that only goes
     /// forward. But operators want to know.
     fn watch_the_clock(&mut self, now: Now) {
-        let (instant, time) = std::mem::replace(&mut self.clock, (now.instant, now.time));
-        let passed = now.instant.saturating_duration_since(instant);
-        let expected = time + passed;
-        let (ahead, by) = match now.time.duration_since(expected) {
-            Ok(by) => (true, by),
-            Err(fault) => (false, fault.duration()),
-        };
-        if by > CLOCK_JUMP {
-            let seconds = by.as_secs() as i64 * if ahead { 1 } else { -1 };
+        if let Some(seconds) = self.clocks.jumped_s(now) {
             warn!(seconds, "this machine's clock was set");
             self.events
                 .publish("clock-jumped", &json!({ "seconds": seconds }));
@@ -355,59 +352,27 @@ impl Owner {
 
     /// Tells the parent how it is here and below.
     pub(super) fn report(&mut self, own: Report) {
-        let now = Instant::now();
+        let now = self.members.moment(Instant::now());
         let here = self.roster.here().site.clone();
-        let held = HeldReport {
-            report: own.bounded(),
-            made: now,
-        };
-        self.reports.insert(here.clone(), Arc::new(held));
+        self.reports.put(now, here.clone(), own);
         self.refresh = true;
         let Some(parent) = self.roster.tree().parent(&here).cloned() else {
             return;
         };
-        let linked = self
-            .roster
-            .known(&parent)
-            .is_some_and(|known| known.is_linked());
-        if !linked {
-            // A parent that comes back is told everything.
-            self.reported.clear();
-            return;
+        let known = self.roster.known(&parent);
+        if known.is_some_and(|known| known.is_linked()) {
+            let reports = self.reports.tell(now);
+            self.tell(&parent, REPORT_PATH, encode(&reports));
+        } else {
+            self.reports.forget_told();
         }
-        let reports = Reports::since(&self.reports, &self.reported, now);
-        self.reported = self.reports.clone();
-        self.tell(&parent, REPORT_PATH, encode(&reports));
     }
 
     /// Takes what a child tells, of itself and of what is below it.
-    pub(super) fn take_reports(&mut self, from: &SiteName, reports: Reports) {
-        let (now, tree) = (Instant::now(), self.roster.tree());
-        for item in reports.items.into_iter().take(REPORTS_MAX) {
-            let below = item.site == *from || tree.above(&item.site).any(|above| above == from);
-            let made = now
-                .checked_sub(Duration::from_millis(item.age_ms))
-                .unwrap_or(now);
-            let before = self.reports.get(&item.site);
-            let report = item
-                .report
-                .or_else(|| before.map(|held| held.report.clone()));
-            let room = self.reports.len() < REPORTS_MAX || before.is_some();
-            if let Some(report) = report.filter(|_| below && room) {
-                let report = report.bounded();
-                self.reports
-                    .insert(item.site, Arc::new(HeldReport { report, made }));
-                self.refresh = true;
-            }
-        }
-    }
-}
-
-impl Now {
-    pub(super) fn read() -> Now {
-        Now {
-            instant: Instant::now(),
-            time: SystemTime::now(),
-        }
+    pub(super) fn take_reports(&mut self, from: &SiteName, reports: Reports<SiteName>) {
+        let (now, tree) = (self.members.moment(Instant::now()), self.roster.tree());
+        let below = |site: &SiteName| site == from || tree.above(site).any(|above| above == from);
+        self.reports.take(now, from, reports, below);
+        self.refresh = true;
     }
 }

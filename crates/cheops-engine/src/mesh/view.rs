@@ -1,14 +1,13 @@
 //! What this agent knows of the mesh, as one value that does not change.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::{Instant, SystemTime};
 
-use cheops_core::membership::{Coordinate, Reach, StandingWord, Tree};
+use cheops_core::membership::{Coordinate, Nearest, Reach, Report, StandingWord, Tree};
 use cheops_model::{Mark, SiteName};
 
 use super::announcement::Announcement;
-use super::report::HeldReport;
 use super::trips::RoundTrip;
 
 /// Every known site, as seen from here.
@@ -22,6 +21,8 @@ pub struct View {
     pub sites: BTreeMap<SiteName, SiteView>,
     /// Who stands above whom.
     pub tree: Arc<Tree>,
+    /// Sites that were removed for good; perhaps this one.
+    pub removed: BTreeSet<SiteName>,
     /// This site refuses mutations from elsewhere.
     pub held: bool,
 }
@@ -37,6 +38,15 @@ pub struct Backlog {
 
 /// What waits for each site; one without an entry has nothing waiting.
 pub type Backlogs = BTreeMap<SiteName, Backlog>;
+
+/// How a site was, and when.
+#[derive(Clone, Debug, PartialEq)]
+pub struct HeldReport {
+    /// What was told.
+    pub report: Report,
+    /// When it was made: rather too early than too late.
+    pub made: Instant,
+}
 
 /// One site, as seen from here.
 #[derive(Clone, Debug)]
@@ -61,6 +71,8 @@ pub struct SiteView {
     pub standing: StandingWord,
     /// Where it lies; moves a little without a new version.
     pub place: Option<Coordinate>,
+    /// The sites that it measured as its nearest.
+    pub near: Option<Nearest<SiteName>>,
     /// What waits for it.
     pub backlog: Backlog,
     /// How it was, as it last told; for sites below this one.

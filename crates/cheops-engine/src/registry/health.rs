@@ -53,7 +53,8 @@ impl Health {
         }
     }
 
-    async fn answers(&self, address: SocketAddr) -> bool {
+    /// Whether an instance is well. Takes 1 s at most.
+    pub async fn answers(&self, address: SocketAddr) -> bool {
         matches!(
             timeout(PROBE_TIME_MAX, self.probe(address)).await,
             Ok(Some(()))

@@ -1,6 +1,7 @@
 //! Operations run on the local service: meta-ids become this site's ids on the way there, and the
 //! other way round on the way back.
 
+mod content;
 mod create;
 mod look;
 mod renewed;
@@ -19,12 +20,15 @@ use http_body_util::Full;
 use hyper::header::{self, HeaderName, HeaderValue};
 use hyper::{HeaderMap, Request};
 use tokio::runtime::Handle;
+use tokio::sync::watch;
 
+use super::blobs::Blobs;
 use super::http::{Heard, Silence, Way};
 use super::index::Index;
 use super::shard::{Inbox, Input};
 use super::wire::{self, Asked, Replied};
 use super::{ReplicatedService, Shown};
+use crate::picture::Picture;
 use renewed::Renewed;
 
 /// The request cannot be made of what is known.
@@ -39,8 +43,12 @@ pub(super) struct Job {
     pub(super) create: Option<Asked>,
     /// Its newest request: in whose name it is settled.
     pub(super) latest: Option<Asked>,
+    /// Where the request entered that it is made for.
+    pub(super) origin: Option<SiteName>,
     /// Everything clients wrote.
     pub(super) desired: Fields,
+    /// Who may have a content of it.
+    pub(super) sites: Vec<SiteName>,
 }
 
 /// Calls the services of this site. Cheap to clone.
@@ -48,14 +56,29 @@ pub(super) struct Job {
 pub(super) struct Caller(Arc<Inner>);
 
 struct Inner {
-    here: SiteName,
     /// As configured now: a reload brings others.
     services: RwLock<HashMap<String, Arc<Service>>>,
-    index: Arc<Index>,
-    key: MeshKey,
-    runtime: Handle,
+    of: CallerParts,
     renewed: Renewed,
-    shown: Shown,
+}
+
+/// What a caller knows besides the services.
+pub(super) struct CallerParts {
+    pub(super) here: SiteName,
+    pub(super) index: Arc<Index>,
+    pub(super) key: MeshKey,
+    pub(super) runtime: Handle,
+    pub(super) pictures: watch::Receiver<Arc<Picture>>,
+    pub(super) blobs: Blobs,
+    pub(super) shown: Shown,
+}
+
+impl std::ops::Deref for Inner {
+    type Target = CallerParts;
+
+    fn deref(&self) -> &CallerParts {
+        &self.of
+    }
 }
 
 impl Inner {
@@ -72,23 +95,24 @@ struct Service {
 }
 
 impl Caller {
-    pub(super) fn new(
-        here: SiteName,
-        services: Vec<ReplicatedService>,
-        index: Arc<Index>,
-        key: MeshKey,
-        runtime: Handle,
-        shown: Shown,
-    ) -> Caller {
+    pub(super) fn new(of: CallerParts, services: Vec<ReplicatedService>) -> Caller {
         Caller(Arc::new(Inner {
-            here,
             services: RwLock::new(by_name(services)),
-            index,
-            key,
-            runtime,
+            of,
             renewed: Renewed::default(),
-            shown,
         }))
+    }
+
+    /// Whether a call waits until this site takes changes from elsewhere again. To look is no
+    /// change; to settle brings along what others have done.
+    fn is_held(&self, job: &Job) -> bool {
+        let held = self.0.pictures.borrow().view.held;
+        held && match &job.call {
+            Call::Probe { .. } => false,
+            Call::Settle { .. } => true,
+            Call::Create { op, .. } | Call::Run { op, .. } => op.origin != self.0.here,
+            Call::Delete { .. } => job.origin.as_ref() != Some(&self.0.here),
+        }
     }
 
     /// From now on these services are called; calls under way end where they began.
@@ -120,7 +144,11 @@ impl Caller {
     /// Makes the call in its own time; its outcome comes to `door`.
     pub(super) fn call(&self, job: Job, door: Inbox, (life, call): (u64, CallId)) {
         let caller = self.clone();
-        self.0.runtime.spawn(async move {
+        let runtime = match content::is_in(&job.call) {
+            true => self.0.blobs.runtime(),
+            false => &self.0.runtime,
+        };
+        runtime.spawn(async move {
             let what = (job.replicant, word(&job.call));
             let outcome = Box::new(caller.run(job).await);
             tracing::debug!(replicant = ?what.0, call = what.1, outcome = told(&outcome), "called a service");
@@ -134,10 +162,18 @@ impl Caller {
     }
 
     async fn run(&self, job: Job) -> Outcome {
+        if self.is_held(&job) {
+            return Outcome::Waits(Wait::Held);
+        }
         let Some(service) = self.service(&job.service) else {
             // Not configured here now: tried again, since it may be after the next start.
             return Outcome::NotSent;
         };
+        let mut sites = job.sites;
+        if let Call::Run { op, .. } | Call::Create { op, .. } = &job.call {
+            // Where it entered has its content, whether or not it lives there.
+            sites.push(op.origin.clone());
+        }
         let desk = Desk {
             inner: &self.0,
             service: &service,
@@ -145,6 +181,7 @@ impl Caller {
             create: job.create,
             latest: job.latest,
             desired: job.desired,
+            sites,
         };
         match job.call {
             Call::Create { op, fields } => desk.create(&op, &fields).await,
@@ -210,6 +247,7 @@ struct Desk<'a> {
     create: Option<Asked>,
     latest: Option<Asked>,
     desired: Fields,
+    sites: Vec<SiteName>,
 }
 
 /// A request in the ids of this site, or why it cannot be made.
@@ -301,11 +339,15 @@ impl Desk<'_> {
         self.api().rewrite_target(path, map).into_owned()
     }
 
-    async fn ask(&self, mut request: Request<Full<Bytes>>, max: usize) -> Result<Heard, Outcome> {
-        // The service may have a value checked while it answers.
-        if let Some(told) = request.headers_mut().remove(wire::HOMES) {
-            (self.inner.shown)(&told, request.headers());
+    /// Before a call: the service may have a value checked while it answers.
+    fn show(&self, headers: &mut HeaderMap) {
+        if let Some(told) = headers.remove(wire::HOMES) {
+            (self.inner.shown)(&told, headers);
         }
+    }
+
+    async fn ask(&self, mut request: Request<Full<Bytes>>, max: usize) -> Result<Heard, Outcome> {
+        self.show(request.headers_mut());
         self.service
             .way
             .ask(request, max)

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use http_body_util::{BodyExt, Full, LengthLimitError, Limited};
-use hyper::body::Incoming;
+use hyper::body::{Body, Incoming};
 use hyper::client::conn::http1::{self, SendRequest};
 use hyper::{HeaderMap, Request, Response, StatusCode};
 use hyper_util::rt::TokioIo;
@@ -51,6 +51,16 @@ impl Way {
             calls: Semaphore::new(CALLS_MAX),
             idle: Mutex::default(),
         }
+    }
+
+    /// Where it is.
+    pub(super) fn addresses(&self) -> Vec<SocketAddr> {
+        self.endpoints.borrow().addresses.to_vec()
+    }
+
+    /// How long it may take.
+    pub(super) fn deadline(&self) -> Duration {
+        self.deadline
     }
 
     /// Asks, and reads the answer up to `bytes_max`. What was written is never written again.
@@ -131,7 +141,11 @@ impl Way {
     }
 }
 
-async fn connect(address: SocketAddr) -> Option<SendRequest<Full<Bytes>>> {
+pub(super) async fn connect<B>(address: SocketAddr) -> Option<SendRequest<B>>
+where
+    B: Body<Data = Bytes> + Send + 'static,
+    B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
+{
     let stream = timeout(CONNECT_DEADLINE, TcpStream::connect(address)).await;
     let stream = stream.ok()?.ok()?;
     let _ = stream.set_nodelay(true);
@@ -141,7 +155,7 @@ async fn connect(address: SocketAddr) -> Option<SendRequest<Full<Bytes>>> {
 }
 
 /// An answer whose end does not come is none: whether its body was all is not known.
-async fn hear(response: Response<Incoming>, bytes_max: usize) -> Result<Heard, Silence> {
+pub(super) async fn hear(response: Response<Incoming>, bytes_max: usize) -> Result<Heard, Silence> {
     let (head, body) = response.into_parts();
     let body = match Limited::new(body, bytes_max).collect().await {
         Ok(body) => Some(body.to_bytes()),

@@ -56,5 +56,5 @@ pub(super) const NAP_MAX: Duration = Duration::from_secs(60);
 
 /// The body of a replicated request. It stands in the record of its replicant several times (as it came, as fields, at the gate, as
 /// last written), beside headers of up to 64 KiB, and 32 operations may come in one message: all of that has to fit one
-/// value (1 MiB) and one batch (8 MiB) of the store. A longer one is 413, and will be a blob.
+/// value (1 MiB) and one batch (8 MiB) of the store. A longer one is a content in a file, if it is not JSON, else 413.
 pub const BODY_BYTES_MAX: usize = 32 << 10;

@@ -175,7 +175,7 @@ async fn write<W: AsyncWrite + Unpin>(writer: &mut W, frames: &[u8]) -> io::Resu
     timeout(WRITE_TIME_MAX, writing).await?
 }
 
-async fn given_up(pictures: &mut watch::Receiver<Arc<Picture>>, site: &SiteName) {
+pub(super) async fn given_up(pictures: &mut watch::Receiver<Arc<Picture>>, site: &SiteName) {
     let gone = |picture: &Arc<Picture>| picture.mark(site) != Mark::Connected;
     if pictures.wait_for(gone).await.is_err() {
         // The mesh has ended, and the agent with it.
@@ -255,35 +255,70 @@ async fn read<R: AsyncRead + Unpin>(stream: &mut R) -> io::Result<Option<(u8, En
         .map(|(envelope, _)| (head[4], envelope)))
 }
 
-/// Tells the shards who comes into reach and who goes out of it.
+/// Tells the shards who comes into reach, who goes out of it, who was removed, and that this site
+/// takes changes from elsewhere again.
 pub(super) async fn follow(mut pictures: watch::Receiver<Arc<Picture>>, inboxes: Arc<[Inbox]>) {
-    let mut up = BTreeSet::new();
-    let mut down = BTreeSet::new();
+    let mut told = Told::default();
     loop {
         let picture = pictures.borrow_and_update().clone();
-        for site in picture
-            .view
-            .sites
-            .keys()
-            .filter(|site| **site != picture.here)
-        {
-            let connected = picture.mark(site) == Mark::Connected;
-            let event = match connected {
-                true if up.insert(site.clone()) => Event::Up(site.clone()),
-                false if down.insert(site.clone()) => Event::Down(site.clone()),
-                _ => continue,
-            };
-            match connected {
-                true => down.remove(site),
-                false => up.remove(site),
-            };
+        for event in told.news(&picture) {
             for inbox in inboxes.iter() {
                 let _ = inbox.put(Input::Event(Box::new(event.clone())));
+            }
+        }
+        if std::mem::replace(&mut told.held, picture.view.held) && !picture.view.held {
+            for inbox in inboxes.iter() {
+                let _ = inbox.put(Input::Release);
             }
         }
         if pictures.changed().await.is_err() {
             return;
         }
+    }
+}
+
+/// What the shards know of other sites.
+#[derive(Default)]
+struct Told {
+    up: BTreeSet<SiteName>,
+    down: BTreeSet<SiteName>,
+    removed: BTreeSet<SiteName>,
+    /// Sites that are part of the mesh: a core may remember from before a restart that they were removed.
+    members: BTreeSet<SiteName>,
+    held: bool,
+}
+
+impl Told {
+    /// What of a picture is new to them. Removals come first: nothing more is said to such a site.
+    fn news(&mut self, picture: &Picture) -> Vec<Event> {
+        let removed = &picture.view.removed;
+        let mut news = Vec::new();
+        for site in removed.difference(&self.removed) {
+            self.members.remove(site);
+            news.push(Event::Remove(site.clone()));
+        }
+        self.removed.clone_from(removed);
+        let members = picture.view.sites.keys();
+        for site in members.filter(|site| !removed.contains(*site)) {
+            if self.members.insert(site.clone()) {
+                news.push(Event::Readmit(site.clone()));
+            }
+            if *site == picture.here {
+                continue;
+            }
+            if picture.mark(site) == Mark::Connected {
+                self.down.remove(site);
+                if self.up.insert(site.clone()) {
+                    news.push(Event::Up(site.clone()));
+                }
+            } else {
+                self.up.remove(site);
+                if self.down.insert(site.clone()) {
+                    news.push(Event::Down(site.clone()));
+                }
+            }
+        }
+        news
     }
 }
 

@@ -8,6 +8,7 @@
 //! What a replica does next is not decided here but in cheops-core.
 
 pub mod api;
+mod blobs;
 mod caller;
 mod disk;
 mod http;
@@ -26,7 +27,7 @@ use std::time::{Duration, Instant};
 
 use cheops_core::eventual::{Glance, Tuning};
 use cheops_core::operation::Form;
-use cheops_core::{Answer, Event, MeshKey, OperationId, ReplicantId, Site, Submission};
+use cheops_core::{Answer, Event, MeshKey, Operation, OperationId, ReplicantId, Site, Submission};
 use cheops_model::SiteName;
 use cheops_rest::Api;
 use cheops_store::sqlite::SqliteStore;
@@ -36,16 +37,20 @@ use hyper::header::HeaderValue;
 use tokio::runtime::Handle;
 use tokio::sync::{oneshot, watch};
 
+pub use blobs::{BlobSettings, Intake, NotKept, Room, Valve};
+pub use cheops_blob::Reference;
 pub use index::{Index, Known};
 pub use limits::BODY_BYTES_MAX;
 pub use shard::NotTaken;
-pub use wire::{Asked, HOMES, Replied, decode, encode};
+pub use wire::{Asked, Carried, Content, HOMES, Replied, decode, encode};
 
+use crate::events::Bus;
 use crate::identity::MeshSecret;
 use crate::mesh::{Accepted, Dialer};
 use crate::picture::Picture;
 use crate::registry::Endpoints;
-use caller::Caller;
+use blobs::{Blobs, BlobsConfig};
+use caller::{Caller, CallerParts};
 use disk::{Disk, DiskFault, Past};
 use limits::SHARDS;
 use links::Outlets;
@@ -87,6 +92,10 @@ pub struct ReplicationConfig {
     pub pictures: watch::Receiver<Arc<Picture>>,
     /// Patience.
     pub tuning: Tuning,
+    /// Of contents too long for a log.
+    pub blobs: BlobSettings,
+    /// Where it is told how they move.
+    pub events: Bus,
     /// Told of every call before it is made.
     pub shown: Shown,
 }
@@ -120,6 +129,7 @@ struct Inner {
     here: SiteName,
     /// One at a time, so that nothing is adopted twice.
     adopting: tokio::sync::Mutex<()>,
+    blobs: Blobs,
 }
 
 impl Replication {
@@ -140,15 +150,30 @@ impl Replication {
         let runtime = Handle::current();
         let key = MeshKey::new(config.secret.key_for(IDS));
         let index = Arc::new(Index::new(key.clone()));
+        let contents = config.data_dir.join("blobs");
+        let blobs = Blobs::start(BlobsConfig {
+            here: config.here.clone(),
+            folder: &contents,
+            settings: config.blobs,
+            dialer: config.dialer.clone(),
+            pictures: config.pictures.clone(),
+            events: config.events,
+        });
+        let blobs = blobs.map_err(|fault| ReplicationError::Store {
+            path: contents.clone(),
+            why: fault.to_string(),
+        })?;
         let outlets = Outlets::new(config.dialer, config.pictures.clone(), runtime.clone());
-        let caller = Caller::new(
-            config.here.clone(),
-            config.services,
-            index.clone(),
-            key.clone(),
-            runtime.clone(),
-            config.shown,
-        );
+        let parts = CallerParts {
+            here: config.here.clone(),
+            index: index.clone(),
+            key: key.clone(),
+            runtime: runtime.clone(),
+            pictures: config.pictures.clone(),
+            blobs: blobs.clone(),
+            shown: config.shown,
+        };
+        let caller = Caller::new(parts, config.services);
         let disk = Arc::new(disk);
         let started = Instant::now();
         let (mut inboxes, mut threads) = (Vec::new(), Vec::new());
@@ -173,6 +198,7 @@ impl Replication {
         }
         let inboxes: Arc<[Inbox]> = inboxes.into();
         runtime.spawn(links::follow(config.pictures.clone(), inboxes.clone()));
+        blobs.attend(inboxes.clone());
         Ok(Replication(Arc::new(Inner {
             started,
             counters: api::Counters::default(),
@@ -184,6 +210,7 @@ impl Replication {
             caller,
             here: config.here,
             adopting: tokio::sync::Mutex::default(),
+            blobs,
         })))
     }
 
@@ -208,6 +235,47 @@ impl Replication {
         };
         self.0.counters.count(&answer);
         answer
+    }
+
+    /// Takes a content in that is too long for a log; with its length if that was said.
+    pub fn take_in(&self, length: Option<u64>) -> Result<Intake, NotKept> {
+        self.0.blobs.take_in(length)
+    }
+
+    /// Asks for an operation whose content is still coming in. 503 means that this site cannot have it
+    /// decided now: it is to be submitted when it is whole.
+    pub async fn stream(&self, submission: Submission) -> Result<Answer, NotTaken> {
+        let (reply, answer) = oneshot::channel();
+        let inbox = self.inbox(submission.op.replicant);
+        let submission = Box::new(submission);
+        inbox.offer(Input::Stream { submission, reply })?;
+        answer.await.unwrap_or(Err(NotTaken::Stopped))
+    }
+
+    /// The content of such an operation is whole; `op` is what it is now. After [`Answer::Accepted`] the
+    /// service may have the end of it, and its client waits for that long.
+    pub async fn complete(&self, op: Operation, wait: Duration) -> Result<Answer, NotTaken> {
+        let (reply, answer) = oneshot::channel();
+        let inbox = self.inbox(op.replicant);
+        let (op, wait_ms) = (Box::new(op), wait.as_millis() as u64);
+        inbox.put(Input::Complete { op, wait_ms, reply })?;
+        answer.await.unwrap_or(Err(NotTaken::Stopped))
+    }
+
+    /// Keeps a content for a while for whoever will ask for it: this site has no part in the operation that names it.
+    pub fn hold(&self, intake: Intake) {
+        self.0.blobs.hold(intake);
+    }
+
+    /// Gives contents to a peer that asks for them.
+    pub async fn serve_blobs(&self, accepted: Accepted) {
+        let Accepted { peer, stream, .. } = accepted;
+        self.0.blobs.serve_peer(peer, stream).await;
+    }
+
+    /// From now on this is said of contents.
+    pub fn set_blobs(&self, settings: BlobSettings) {
+        self.0.blobs.set(settings);
     }
 
     /// Asks for an operation not to happen.
@@ -298,6 +366,7 @@ impl Replication {
         for thread in threads.drain(..) {
             let _ = thread.join();
         }
+        self.0.blobs.stop();
     }
 
     fn inbox(&self, replicant: ReplicantId) -> &Inbox {

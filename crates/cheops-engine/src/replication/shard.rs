@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use cheops_core::eventual::Tuning;
 use cheops_core::{
     Answer, Birth, Boot, CallId, Change, ClientId, Effect, Event, MeshKey, Now, Outcome, Output,
-    ReplicantId, Site, Submission, Table,
+    ReplicantId, Site, Submission, Table, Wait,
 };
 use cheops_model::SiteName;
 use tokio::sync::{oneshot, watch};
@@ -41,6 +41,17 @@ pub(super) enum Input {
         submission: Box<Submission>,
         reply: oneshot::Sender<Reply>,
     },
+    /// With a content that is still coming in.
+    Stream {
+        submission: Box<Submission>,
+        reply: oneshot::Sender<Reply>,
+    },
+    /// That content is whole.
+    Complete {
+        op: Box<cheops_core::Operation>,
+        wait_ms: u64,
+        reply: oneshot::Sender<Reply>,
+    },
     Cancel {
         op: cheops_core::OperationId,
         reply: oneshot::Sender<Reply>,
@@ -52,6 +63,8 @@ pub(super) enum Input {
         call: CallId,
         outcome: Box<Outcome>,
     },
+    /// This site takes changes from elsewhere again.
+    Release,
     /// A look at the state.
     Look(Box<dyn FnOnce(&Site) + Send>),
     Stop,
@@ -115,6 +128,7 @@ pub(super) fn start(seed: Seed) -> Result<(Inbox, std::thread::JoinHandle<()>), 
         door: door.clone(),
         down: BTreeSet::new(),
         forgotten: None,
+        mesh: BTreeMap::new(),
         seed,
     };
     let known = shard.seed.incarnation;
@@ -141,6 +155,8 @@ struct Shard {
     down: BTreeSet<SiteName>,
     /// A run of this site that others know and its disk does not.
     forgotten: Option<Boot>,
+    /// Who was removed or taken in again, as it was last told: the same.
+    mesh: BTreeMap<SiteName, Event>,
 }
 
 /// Whether the loop goes on.
@@ -214,19 +230,31 @@ impl Shard {
                 let submission = *submission;
                 site.step(now, Event::Submit { client, submission }, out);
             }
+            Input::Stream { submission, reply } => {
+                let client = self.enter(reply, fresh);
+                let submission = *submission;
+                site.step(now, Event::Stream { client, submission }, out);
+            }
+            Input::Complete { op, wait_ms, reply } => {
+                let client = self.enter(reply, fresh);
+                let complete = Event::Complete {
+                    client,
+                    op: *op,
+                    wait_ms,
+                };
+                site.step(now, complete, out);
+            }
             Input::Cancel { op, reply } => {
                 let client = self.enter(reply, fresh);
                 site.step(now, Event::Cancel { client, op }, out);
             }
             Input::Event(event) => {
-                match &*event {
-                    Event::Up(site) => _ = self.down.remove(site),
-                    Event::Down(site) => _ = self.down.insert(site.clone()),
-                    Event::Message { envelope, .. } if envelope.to > Some(site.boot()) => {
-                        self.forgotten = envelope.to;
-                    }
-                    _ => (),
+                if let Event::Message { envelope, .. } = &*event
+                    && envelope.to > Some(site.boot())
+                {
+                    self.forgotten = envelope.to;
                 }
+                self.remember(&event);
                 site.step(now, *event, out);
             }
             Input::Outcome {
@@ -239,10 +267,27 @@ impl Shard {
                     site.step(now, Event::Outcome { call, outcome }, out);
                 }
             }
+            Input::Release => {
+                for id in held_back(site) {
+                    site.step(now, Event::Hurry(id), out);
+                }
+            }
             Input::Look(look) => look(site),
             Input::Stop => return Then::Stop,
         }
         Then::GoOn
+    }
+
+    /// What nobody tells twice, and a start from the records would forget.
+    fn remember(&mut self, event: &Event) {
+        match event {
+            Event::Up(site) => _ = self.down.remove(site),
+            Event::Down(site) => _ = self.down.insert(site.clone()),
+            Event::Remove(site) | Event::Readmit(site) => {
+                self.mesh.insert(site.clone(), event.clone());
+            }
+            _ => (),
+        }
     }
 
     fn enter(&mut self, reply: oneshot::Sender<Reply>, fresh: &mut Vec<ClientId>) -> ClientId {
@@ -286,12 +331,13 @@ impl Shard {
                 call,
             } => {
                 let view = site.replicant(replicant);
-                let (made, desired) = match view {
-                    Some(view) => (view.create, view.desired),
+                let (made, desired, sites) = match view {
+                    Some(view) => (view.create, view.desired, view.rows.into_keys().collect()),
                     None => Default::default(),
                 };
                 let caller = &self.seed.caller;
                 let asked = |op: &cheops_core::Operation| caller.asked(op);
+                let origin = site.glance(replicant).and_then(|g| g.origin().cloned());
                 self.seed.caller.call(
                     Job {
                         replicant,
@@ -299,7 +345,9 @@ impl Shard {
                         call,
                         create: made.as_ref().and_then(asked),
                         latest: site.latest(replicant).and_then(asked),
+                        origin,
                         desired,
+                        sites,
                     },
                     self.door.clone(),
                     (self.life, id),
@@ -372,16 +420,15 @@ impl Shard {
             };
             waiting.fetch_sub(1, Ordering::Relaxed);
             match input {
-                Input::Submit { reply, .. } | Input::Cancel { reply, .. } => {
+                Input::Submit { reply, .. }
+                | Input::Stream { reply, .. }
+                | Input::Complete { reply, .. }
+                | Input::Cancel { reply, .. } => {
                     let _ = reply.send(Err(NotTaken::NoRoom));
                 }
-                Input::Event(event) => match *event {
-                    Event::Up(site) => _ = self.down.remove(&site),
-                    Event::Down(site) => _ = self.down.insert(site),
-                    _ => (),
-                },
+                Input::Event(event) => self.remember(&event),
                 // What is not looked at is asked again; outcomes are of a life that is over.
-                Input::Outcome { .. } | Input::Look(_) => (),
+                Input::Outcome { .. } | Input::Look(_) | Input::Release => (),
                 Input::Stop => return Then::Stop,
             }
         }
@@ -421,6 +468,9 @@ impl Shard {
         for record in site.quarantined() {
             tracing::error!(table = ?record.table, error = %record.error, "a record cannot be read");
         }
+        for event in self.mesh.values().cloned() {
+            site.step(self.now(), event, &mut out);
+        }
         for down in self.down.clone() {
             site.step(self.now(), Event::Down(down), &mut out);
         }
@@ -446,6 +496,18 @@ impl Shard {
             .map(|at| Duration::from_millis(at.saturating_sub(now_ms)));
         until_wake.map_or(NAP_MAX, |wait| wait.min(NAP_MAX))
     }
+}
+
+/// Replicants with something that waits because this site is held.
+fn held_back(site: &Site) -> Vec<ReplicantId> {
+    let waits = |glance: &cheops_core::eventual::Glance<'_>| {
+        let note = glance.rows().get(site.name()).and_then(|row| row.note);
+        note.is_some_and(|(_, status)| status == Wait::Held.status())
+    };
+    site.glances()
+        .filter(waits)
+        .map(|glance| glance.id())
+        .collect()
 }
 
 /// The replicant whose record a change is.

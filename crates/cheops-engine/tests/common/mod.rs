@@ -88,16 +88,42 @@ impl World {
         let listener = TcpListener::bind(at).await.unwrap();
         let at = listener.local_addr().unwrap();
         let announcement = announcement(name, advertise.unwrap_or(at));
+        self.launch(listener, announcement, join, Bus::new())
+    }
+
+    /// As if the machine's clock were that much behind; tells what happens on the bus.
+    pub(crate) async fn start_behind(
+        &self,
+        name: &str,
+        at: SocketAddr,
+        behind: Duration,
+        events: Bus,
+    ) -> Agent {
+        let listener = TcpListener::bind(at).await.unwrap();
+        let mut announcement = announcement(name, at);
+        announcement.incarnation -= (behind.as_millis() as u64) << 11;
+        self.launch(listener, announcement, &[], events)
+    }
+
+    fn launch(
+        &self,
+        listener: TcpListener,
+        announcement: Announcement,
+        join: &[String],
+        events: Bus,
+    ) -> Agent {
+        let name = announcement.site.to_string();
+        let at = listener.local_addr().unwrap();
         let socket = std::net::UdpSocket::bind(at).unwrap();
         socket.set_nonblocking(true).unwrap();
         let config = MeshConfig {
-            identity: Arc::new(self.identity(name)),
+            identity: Arc::new(self.identity(&name)),
             announcement,
             join: join.to_vec(),
-            data_dir: self.data(name),
+            data_dir: self.data(&name),
             routes: Default::default(),
             socket: Some(socket),
-            events: Bus::new(),
+            events,
         };
         let mesh = Mesh::start(config).unwrap();
         let (refused_in, refused) = mpsc::channel(64);

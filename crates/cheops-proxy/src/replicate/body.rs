@@ -76,6 +76,55 @@ pub(super) async fn gather(
     }
 }
 
+/// A body, as far as it was read.
+pub(super) enum Read {
+    /// All of it.
+    Whole(Bytes),
+    /// More than the bound: what was read, and the rest.
+    Long(Long),
+}
+
+/// A body that is longer than the bound.
+pub(super) struct Long {
+    pub(super) read: Bytes,
+    pub(super) rest: Body,
+    /// Of all of it, if that was said.
+    pub(super) length: Option<u64>,
+}
+
+/// Reads a request's body up to `bytes_max`, or a piece further.
+pub(super) async fn beginning(
+    worker: &Worker,
+    patience: &Patience,
+    mut body: Body,
+    bytes_max: usize,
+) -> Result<Read, Problem> {
+    let length = http_body::Body::size_hint(&body).exact();
+    let reading = async {
+        let mut bytes = BytesMut::new();
+        while let Some(frame) = body.frame().await {
+            let Ok(piece) = frame.ok()?.into_data() else {
+                continue;
+            };
+            bytes.extend_from_slice(&piece);
+            if bytes.len() > bytes_max {
+                break;
+            }
+        }
+        Some(bytes.freeze())
+    };
+    let read = worker.sweep.within(patience, pin!(reading)).await.flatten();
+    let read = read.ok_or_else(|| Problem::BadBody("the body broke off".to_owned()))?;
+    Ok(match read.len() > bytes_max {
+        false => Read::Whole(read),
+        true => Read::Long(Long {
+            read,
+            rest: body,
+            length,
+        }),
+    })
+}
+
 /// A request's body; whoever breaks it off hears nothing anyway.
 pub(super) async fn of_request(
     worker: &Worker,

@@ -6,6 +6,7 @@
 
 mod answer;
 mod body;
+mod content;
 mod documents;
 mod ids;
 mod list;

@@ -3,9 +3,11 @@
 
 use std::time::Duration;
 
+use cheops_engine::replication::BODY_BYTES_MAX;
 use cheops_model::{Mark, SiteName};
 use http::{HeaderMap, Response};
 
+use super::body::of_request;
 use super::write::{self, HandedIn};
 use super::{Concern, answer, here};
 use crate::body::{Body, Kept};
@@ -83,7 +85,11 @@ async fn has_backlog(journey: &Journey<'_>, site: &SiteName) -> bool {
     waiting.await > 0
 }
 
-async fn keep(journey: &Journey<'_>, queue: &Queue, call: Call) -> Result<Response<Body>, Problem> {
+async fn keep(
+    journey: &Journey<'_>,
+    queue: &Queue,
+    mut call: Call,
+) -> Result<Response<Body>, Problem> {
     let (picture, name) = (journey.worker.picture(), &journey.service.config.name);
     if !picture.may_run(&queue.site, name) {
         return Err(Problem::ServiceNotAtSite {
@@ -95,13 +101,11 @@ async fn keep(journey: &Journey<'_>, queue: &Queue, call: Call) -> Result<Respon
         return Err(Problem::ForbiddenByTopology(against.to_string()));
     }
     let ttl = queue.ttl.unwrap_or(journey.service.config.queue_ttl);
-    let draft = write::draft(journey, call).await?;
-    let submission = draft.as_ref().queued(&queue.site, ttl)?;
-    let handed_in = HandedIn {
-        op: submission.op.id,
-        replicant: submission.op.replicant,
-        sites: submission.sites.clone(),
-    };
+    let body = std::mem::replace(&mut call.body, Body::empty());
+    let body = of_request(journey.worker, &journey.patience, body, BODY_BYTES_MAX).await?;
+    let draft = write::draft(journey, &call, body, None);
+    let submission = draft.queued(&queue.site, ttl)?;
+    let handed_in = HandedIn::of(&submission);
     let engine = &journey.service.replicas.engine;
     let answer = engine.submit(submission).await;
     answer::respond(journey, &handed_in, answer).await

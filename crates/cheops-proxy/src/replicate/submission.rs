@@ -7,7 +7,7 @@ use cheops_core::operation::{
     DoubtBy, Fields, Form, Handover, Kind, Mode, Naming, Repeat, Submission,
 };
 use cheops_core::{Operation, OperationId, Position, ReplicantId, Shape};
-use cheops_engine::replication::{Asked, HOMES, Known, encode, opaque_reference};
+use cheops_engine::replication::{Asked, Content, HOMES, Known, encode, opaque_reference};
 use cheops_model::{Failover, Guarantee, SiteName};
 use cheops_rest::{
     Body as RestBody, Chosen, FieldFault, Given, Id, Meaning, RewriteError, Side, Written,
@@ -20,6 +20,9 @@ use super::{Replicas, Spread, precondition, target};
 use crate::here::Call;
 use crate::problem::Problem;
 
+/// In place of the reference to a content that is still coming in. No JSON, as a reference is none.
+const STREAMING: &str = "streaming";
+
 /// Of a request that may change something, before anybody has decided about it.
 pub(super) struct Draft<'a> {
     pub(super) replicas: &'a Replicas,
@@ -30,6 +33,8 @@ pub(super) struct Draft<'a> {
     pub(super) homes: Vec<String>,
     /// How long the service may take.
     pub(super) patience_ms: u64,
+    /// In place of the body, of which only the beginning is here.
+    pub(super) content: Option<Content>,
 }
 
 impl Draft<'_> {
@@ -48,7 +53,7 @@ impl Draft<'_> {
             });
         }
         let media = content_type(&asked);
-        let written = api.written_by_create(&asked.kind, media, &asked.body);
+        let written = api.written_by_create(&asked.kind, media, self.seen(&asked));
         let fields = self.fields(written.map_err(bad_body)?, &Fields::new(), &asked);
         let (ttl_ms, handover) = match &spread.guarantee {
             Guarantee::Eventual { ttl, failover } => (
@@ -129,6 +134,7 @@ impl Draft<'_> {
             kind: spot.map_or("", |spot| spot.kind).to_owned(),
             scope: self.scope.clone(),
             created_ms: unix_ms(),
+            content: None,
         };
         let kind = match &meaning {
             Meaning::Create { .. } => Kind::Create,
@@ -188,6 +194,10 @@ impl Draft<'_> {
         if let Some(id) = of_client {
             return Naming::Chosen(id);
         }
+        if asked.content.is_some() {
+            // There is no place in it for an id.
+            return Naming::Minted;
+        }
         let shape = match api.given(&asked.kind) {
             None => return Naming::Minted,
             Some(Given::Uuid) => Shape::Uuid,
@@ -226,16 +236,29 @@ impl Draft<'_> {
             return Ok(Fields::new());
         };
         let media = content_type(asked);
-        let written = api.written_by_update(item, &asked.method, media, &asked.body, desired);
+        let body = self.seen(asked);
+        let written = api.written_by_update(item, &asked.method, media, body, desired);
         Ok(self.fields(written.map_err(bad_body)?, desired, asked))
     }
 
     fn fields(&self, mut written: Written, desired: &Fields, asked: &Asked) -> Fields {
         if let Some(opaque) = &written.opaque {
-            let reference = opaque_reference(&asked.body);
+            let reference = match &self.content {
+                None => opaque_reference(&asked.body),
+                Some(Content::Blob(of)) => of.to_string(),
+                Some(Content::Streaming(_)) => STREAMING.to_owned(),
+            };
             written.fields.insert(opaque.clone(), reference);
         }
         written.over(desired)
+    }
+
+    /// The body, in the ids that clients see, or the beginning of a content.
+    fn seen<'b>(&'b self, asked: &'b Asked) -> &'b [u8] {
+        match &self.content {
+            None => &asked.body,
+            Some(_) => &self.body,
+        }
     }
 
     /// The request in the ids that clients see.
@@ -258,10 +281,17 @@ impl Draft<'_> {
             encoding: text(headers, header::CONTENT_ENCODING),
             bytes: &self.body,
         };
-        let body = api.rewrite_body(&body, map).map_err(unclear_body)?;
+        let body = match &self.content {
+            None => api
+                .rewrite_body(&body, map)
+                .map_err(unclear_body)?
+                .into_owned(),
+            Some(_) => Vec::new(),
+        };
         Ok(Asked {
             method: method.to_owned(),
-            body: body.into_owned(),
+            body,
+            content: self.content.clone(),
             headers: kept(headers, &self.homes),
             path,
             collection,
@@ -341,7 +371,15 @@ fn content_type(asked: &Asked) -> Option<&str> {
 /// Of what the request asks for, to tell a retry from another request with the same key.
 fn digest(asked: &Asked) -> u64 {
     let mut hasher = blake3::Hasher::new();
-    for part in [asked.method.as_bytes(), asked.path.as_bytes(), &asked.body] {
+    let content = match &asked.content {
+        Some(Content::Blob(of)) => of.to_string(),
+        Some(Content::Streaming(_)) | None => String::new(),
+    };
+    let body = match &asked.content {
+        Some(_) => content.as_bytes(),
+        None => &asked.body,
+    };
+    for part in [asked.method.as_bytes(), asked.path.as_bytes(), body] {
         hasher.update(&(part.len() as u64).to_be_bytes());
         hasher.update(part);
     }

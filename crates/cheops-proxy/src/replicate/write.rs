@@ -2,16 +2,18 @@
 
 use std::time::Instant;
 
-use cheops_core::operation::{Kind, Repeat};
+use bytes::Bytes;
+use cheops_core::operation::{Fields, Kind, Repeat};
 use cheops_core::{OperationId, ReplicantId, Submission};
-use cheops_engine::replication::{BODY_BYTES_MAX, Known};
+use cheops_engine::replication::{BODY_BYTES_MAX, Content, Known};
 use cheops_model::SiteName;
 use cheops_rest::Meaning;
 use http::Response;
 
 use super::Spread;
 use super::answer;
-use super::body::of_request;
+use super::body::{Read, beginning};
+use super::content;
 use super::submission::Draft;
 use crate::body::Body;
 use crate::here::Call;
@@ -69,8 +71,12 @@ pub(super) async fn create(
     picture
         .same_version(&spread.sites, name)
         .map_err(Problem::VersionMismatch)?;
-    let draft = draft(journey, call).await?;
-    submit(journey, draft.as_ref().create(spread)?).await
+    let (call, body) = match read(journey, call).await? {
+        (call, Read::Whole(body)) => (call, body),
+        (call, Read::Long(long)) => return content::create(journey, spread, call, long).await,
+    };
+    let draft = draft(journey, &call, body, None);
+    submit(journey, draft.create(spread)?).await
 }
 
 /// Changes one.
@@ -85,64 +91,71 @@ pub(super) async fn change(
             id: known.meta.to_string(),
         });
     }
-    let draft = draft(journey, call).await?;
-    let engine = &journey.service.replicas.engine;
-    let id = known.id;
-    let desired = engine.look(id, move |site| site.replicant(id).map(|view| view.desired));
-    let desired = desired.await.flatten().unwrap_or_default();
-    let draft = draft.as_ref();
+    let (call, body) = match read(journey, call).await? {
+        (call, Read::Whole(body)) => (call, body),
+        (call, Read::Long(long)) => {
+            return content::change(journey, known, wanted, call, long).await;
+        }
+    };
+    let desired = desired(journey, known).await;
+    let draft = draft(journey, &call, body, None);
     let mut submission = draft.change(known, &wanted, &desired)?;
     submission.op.expects = draft.expects(known).await?;
     submit(journey, submission).await
 }
 
+/// What clients have written so far.
+pub(super) async fn desired(journey: &Journey<'_>, known: &Known) -> Fields {
+    let engine = &journey.service.replicas.engine;
+    let id = known.id;
+    let desired = engine.look(id, move |site| site.replicant(id).map(|view| view.desired));
+    desired.await.flatten().unwrap_or_default()
+}
+
+impl HandedIn {
+    pub(super) fn of(submission: &Submission) -> HandedIn {
+        HandedIn {
+            op: submission.op.id,
+            replicant: submission.op.replicant,
+            sites: submission.sites.clone(),
+        }
+    }
+}
+
 async fn submit(journey: &Journey<'_>, submission: Submission) -> Result<Response<Body>, Problem> {
-    let handed_in = HandedIn {
-        op: submission.op.id,
-        replicant: submission.op.replicant,
-        sites: submission.sites.clone(),
-    };
+    let handed_in = HandedIn::of(&submission);
     let engine = &journey.service.replicas.engine;
     let answer = engine.submit(submission).await;
     answer::respond(journey, &handed_in, answer).await
 }
 
-/// A request with its body, and what it came with.
-pub(super) struct Whole<'a> {
-    journey: &'a Journey<'a>,
-    call: Call,
-    body: bytes::Bytes,
+/// Takes the body out of a request.
+async fn read(journey: &Journey<'_>, mut call: Call) -> Result<(Call, Read), Problem> {
+    let body = std::mem::replace(&mut call.body, Body::empty());
+    let read = beginning(journey.worker, &journey.patience, body, BODY_BYTES_MAX).await?;
+    Ok((call, read))
 }
 
-pub(super) async fn draft<'a>(
+/// What is known of a request, with its body or the content in place of it.
+pub(super) fn draft<'a>(
     journey: &'a Journey<'a>,
-    mut call: Call,
-) -> Result<Whole<'a>, Problem> {
-    let body = std::mem::replace(&mut call.body, Body::empty());
-    let body = of_request(journey.worker, &journey.patience, body, BODY_BYTES_MAX).await?;
-    Ok(Whole {
-        journey,
+    call: &'a Call,
+    body: Bytes,
+    content: Option<Content>,
+) -> Draft<'a> {
+    let now = Instant::now();
+    let scope = journey.trail.map(|trail| &trail.scope);
+    let homes = journey.worker.homes();
+    Draft {
+        homes: homes
+            .iter()
+            .flat_map(|homes| homes.logged(&call.head.headers, now))
+            .collect(),
+        replicas: &journey.service.replicas,
         call,
         body,
-    })
-}
-
-impl Whole<'_> {
-    pub(super) fn as_ref(&self) -> Draft<'_> {
-        let left = self.journey.patience.time_left(Instant::now());
-        let scope = self.journey.trail.map(|trail| &trail.scope);
-        let (headers, now) = (&self.call.head.headers, Instant::now());
-        let homes = self.journey.worker.homes();
-        Draft {
-            homes: homes
-                .iter()
-                .flat_map(|homes| homes.logged(headers, now))
-                .collect(),
-            replicas: &self.journey.service.replicas,
-            call: &self.call,
-            body: self.body.clone(),
-            scope: scope.and_then(|scope| Some(scope.to_str().ok()?.to_owned())),
-            patience_ms: left.as_millis() as u64,
-        }
+        scope: scope.and_then(|scope| Some(scope.to_str().ok()?.to_owned())),
+        patience_ms: journey.patience.time_left(now).as_millis() as u64,
+        content,
     }
 }

@@ -103,6 +103,8 @@ async fn serve(config: Config, identity: Identity, args: &AgentArgs) -> anyhow::
         dialer: mesh.dialer(),
         pictures: picture.clone(),
         tuning: Tuning::default(),
+        blobs: config.blobs.clone(),
+        events: events.clone(),
         shown: Arc::new(move |told, headers| shown_to.learn_logged(told, headers)),
     })
     .context("key `data`")?;
@@ -115,7 +117,13 @@ async fn serve(config: Config, identity: Identity, args: &AgentArgs) -> anyhow::
     };
     let proxy = Proxy::start(proxy_config, sockets, links, stopping.clone())?;
 
-    let reporter = Reporter::new(proxy.metrics(), picture.clone(), &config);
+    let watched = watch::Sender::new(backends.watched());
+    let reporter = Reporter::new(
+        proxy.metrics(),
+        picture.clone(),
+        watched.subscribe(),
+        config.data.clone(),
+    );
     tokio::spawn(reporter.run(mesh.council(), stopping.clone()));
     tokio::spawn(replication.clone().tell_backlogs(mesh.backlogs()));
     let metrics = proxy.metrics();
@@ -142,6 +150,7 @@ async fn serve(config: Config, identity: Identity, args: &AgentArgs) -> anyhow::
         mesh,
         local,
         backends,
+        watched,
         replication: replication.clone(),
     };
     let mut stdin_closed = pin!(stdin_closed());

@@ -1,5 +1,6 @@
 //! A site's configuration: typed (`Raw…`) → checked ([`Config`]), every fault naming its key.
 
+mod blobs;
 mod calls;
 mod environment;
 mod listeners;
@@ -13,6 +14,7 @@ use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, anyhow, bail};
+use cheops_engine::replication::BlobSettings;
 use cheops_model::{Labels, ServiceName, SiteName};
 use cheops_proxy::{ClientLimits, ListenerConfig, Rule, RuleMatch};
 
@@ -33,6 +35,7 @@ pub(crate) struct Config {
     pub(crate) clients: ClientLimits,
     pub(crate) rules: Vec<Rule>,
     pub(crate) access_log: bool,
+    pub(crate) blobs: BlobSettings,
 }
 
 /// How this agent meets others.
@@ -118,6 +121,7 @@ fn check(raw: RawConfig) -> anyhow::Result<Config> {
         clients: listeners::clients(&raw.clients).context("key `clients`")?,
         rules: rules.collect::<anyhow::Result<_>>()?,
         access_log: raw.log.access,
+        blobs: blobs::check(&raw.blobs)?,
     })
 }
 
@@ -287,6 +291,8 @@ mod tests {
             ("\"GET\"", "\"G E T\"", "rule[0].match"),
             ("[mesh]", "threads = 0\n        [mesh]", "threads"),
             ("aliases", "alias", "alias"),
+            ("[mesh]", "[blobs]\nroom = \"5GB\"\n[mesh]", "blobs.room"),
+            ("[mesh]", "[blobs]\nrate = \"0\"\n[mesh]", "blobs.rate"),
             (
                 "deadline = \"5s\"",
                 "home = { trust = [] }",

@@ -26,6 +26,17 @@ pub(super) struct RawConfig {
     pub(super) rule: Vec<RawRule>,
     #[serde(default)]
     pub(super) log: RawLog,
+    #[serde(default)]
+    pub(super) blobs: RawBlobs,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct RawBlobs {
+    pub(super) room: Option<String>,
+    pub(super) rate: Option<String>,
+    #[serde(default)]
+    pub(super) compress: bool,
 }
 
 #[derive(Default, Deserialize)]

@@ -8,6 +8,7 @@ mod common;
 mod admin;
 mod attacks;
 mod bad_input;
+mod blobs;
 mod bodies;
 mod cuts;
 mod disks;

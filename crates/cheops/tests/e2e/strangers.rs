@@ -35,6 +35,12 @@ async fn agents_of_two_meshes_never_connect_and_say_so() {
         .await;
     }
     for (here, there) in [(1, 2), (2, 1)] {
+        let log = mesh.agent(here).log();
+        let said = log
+            .lines()
+            .filter(|line| line.contains("no link: "))
+            .count();
+        assert!(said <= 1, "said once: {log}");
         assert_eq!(mesh.seen_from(here, there).await, None, "never heard of");
         let scope = format!("image: site{there}");
         let answer = get(mesh.site(here).image, "/images", Some(&scope)).await;

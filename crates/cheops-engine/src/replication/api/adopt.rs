@@ -195,6 +195,7 @@ impl Replication {
             kind: spot.kind.to_owned(),
             scope: Some(wanted.scope.clone()),
             created_ms: unix_ms(),
+            content: None,
         };
         if let Some((needed, site)) = self.index().lacking(service, &api, &asked, &wanted.sites) {
             return Err(NotDone::Refused(format!(

@@ -66,7 +66,8 @@ impl Replication {
 
 fn backlogs(site: &Site) -> Backlogs {
     let mut all = Backlogs::new();
-    for glance in site.glances() {
+    // What is stranded waits for a person, not for a site.
+    for glance in site.glances().filter(|glance| !glance.is_stranded()) {
         let last = glance.last();
         for (name, row) in glance.rows() {
             let carries = row.state == ReplicaState::Carrier;
@@ -87,7 +88,8 @@ fn backlogs(site: &Site) -> Backlogs {
         }
     }
     for op in site.outbox() {
-        let leader = site.glance(op.replicant).map(|g| g.epoch().site.clone());
+        let glance = site.glance(op.replicant).filter(|g| !g.is_stranded());
+        let leader = glance.map(|g| g.epoch().site.clone());
         if let Some(leader) = leader.filter(|leader| leader != site.name()) {
             all.entry(leader).or_default().queued += 1;
         }

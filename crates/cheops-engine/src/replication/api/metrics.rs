@@ -131,6 +131,7 @@ impl Replication {
         for (site, backlog) in &backlogs {
             let _ = writeln!(text, "cheops_queued{{site=\"{site}\"}} {}", backlog.queued);
         }
+        self.0.blobs.metrics(&mut text);
         text
     }
 }

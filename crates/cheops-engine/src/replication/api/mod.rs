@@ -97,8 +97,19 @@ pub struct OperationItem {
     pub expires: Option<String>,
     /// Its place in the order.
     pub position: Option<u64>,
+    /// The content that is its body, if that is too long for a log.
+    pub content: Option<ContentItem>,
     /// By site.
     pub sites: BTreeMap<SiteName, SiteStep>,
+}
+
+/// A content, in an operation.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ContentItem {
+    /// Its hash, once it is whole.
+    pub hash: Option<String>,
+    /// Its length, once it is whole.
+    pub bytes: Option<u64>,
 }
 
 /// How far an operation is on one site.
@@ -115,6 +126,8 @@ pub struct SiteStep {
     pub next_try: Option<String>,
     /// Why it is not done.
     pub error: Option<String>,
+    /// How much of its content is there, as far as this site knows.
+    pub received: Option<u64>,
 }
 
 /// Something a deposed leader had accepted, and whose fields were changed since.

@@ -7,8 +7,10 @@ use cheops_core::operation::Form;
 use cheops_core::{Answer, OperationId, ReplicantId, Site, Wait};
 
 use super::super::Replication;
+use super::super::blobs::{Arrived, Blobs};
 use super::super::shard::NotTaken;
-use super::{List, OperationItem, Page, SiteStep, asked, rfc3339, word};
+use super::super::wire::Content;
+use super::{ContentItem, List, OperationItem, Page, SiteStep, asked, rfc3339, word};
 
 /// Which operations are wanted. Empty is all.
 #[derive(Clone, Debug, Default)]
@@ -43,11 +45,12 @@ impl Replication {
     /// A page of what is not finished everywhere, newest first.
     pub async fn operations(&self, filter: OperationFilter, page: Page) -> List<OperationItem> {
         let (wanted, clock) = (page.clone(), self.clock());
+        let blobs = self.0.blobs.clone();
         let parts = self.look_everywhere(move |site| {
             let items = site.every_operation().filter_map(|view| {
                 let created_ms = view.op.as_ref().and_then(asked).map(|a| a.created_ms);
                 let id = view.op.as_ref()?.id;
-                let item = item(site, id, &view, clock);
+                let item = item(site, id, &view, clock, &blobs);
                 fits(&item, &filter).then(|| (key(created_ms.unwrap_or(0), id), item))
             });
             wanted.cut(items)
@@ -63,13 +66,15 @@ impl Replication {
     /// The same, with the scope it came with.
     pub async fn operation_with_scope(&self, id: &str) -> Option<(OperationItem, Option<String>)> {
         let (op, clock) = (operation_id(id)?, self.clock());
+        let blobs = self.0.blobs.clone();
         let look = move |site: &Site| {
             let view = site.operation(op)?;
             let scope = view.op.as_ref().and_then(asked).and_then(|made| made.scope);
-            Some((item(site, op, &view, clock), scope))
+            Some((item(site, op, &view, clock, &blobs), scope))
         };
         // What makes a replicant is where that is.
-        if let Some(found) = self.look(ReplicantId::from(op), look).await.flatten() {
+        let first = self.look(ReplicantId::from(op), look.clone());
+        if let Some(found) = first.await.flatten() {
             return Some(found);
         }
         let mut found = self.look_everywhere(look).await.into_iter().flatten();
@@ -130,7 +135,13 @@ fn fits(item: &OperationItem, filter: &OperationFilter) -> bool {
         && state.is_none_or(|state| item.sites.values().any(|step| step.state == state))
 }
 
-fn item(site: &Site, id: OperationId, view: &OperationView, clock: Clock) -> OperationItem {
+fn item(
+    site: &Site,
+    id: OperationId,
+    view: &OperationView,
+    clock: Clock,
+    blobs: &Blobs,
+) -> OperationItem {
     let glance = view.replicant.and_then(|id| site.glance(id));
     let op = view.op.as_ref();
     let made = op.and_then(asked);
@@ -150,6 +161,7 @@ fn item(site: &Site, id: OperationId, view: &OperationView, clock: Clock) -> Ope
         .sites
         .iter()
         .filter(|(at, _)| !queued || *at != site.name());
+    let content = made.as_ref().and_then(|made| made.content.clone());
     let step = |(site, step): (&cheops_model::SiteName, &Step)| {
         // Its target will not run it, whenever it is back.
         let expired = late && step.progress == Progress::Queued;
@@ -160,7 +172,9 @@ fn item(site: &Site, id: OperationId, view: &OperationView, clock: Clock) -> Ope
             },
             false => step.clone(),
         };
-        (site.clone(), told_step(&step, clock))
+        let arrived = content.as_ref().map(|content| blobs.arrived(content, site));
+        let arrived = arrived.unwrap_or_default();
+        (site.clone(), told_step(&step, clock, arrived))
     };
     OperationItem {
         id: format!("{:032x}", id.0),
@@ -172,24 +186,43 @@ fn item(site: &Site, id: OperationId, view: &OperationView, clock: Clock) -> Ope
         created: created_ms.and_then(rfc3339),
         expires: expires_ms.and_then(rfc3339),
         position: view.index,
+        content: content.as_ref().map(told_content),
         sites: steps.map(step).collect(),
     }
 }
 
 /// Why an operation cannot run now.
-fn waiting(status: Option<u16>) -> String {
+fn waiting(status: Option<u16>, arrived: &Arrived) -> String {
     let is = |wait: Wait| status == Some(wait.status());
     match status {
         _ if is(Wait::Credentials) => {
             "credentials: they have lapsed; give others with `cheops op retry`".to_owned()
         }
         _ if is(Wait::Dependency) => "dependency: what it names is not there yet".to_owned(),
+        _ if is(Wait::Held) => "the site is held: it takes no changes from elsewhere".to_owned(),
+        _ if is(Wait::Blob) => {
+            let why = arrived.trouble.unwrap_or("its content is not there yet");
+            why.to_owned()
+        }
         Some(status) => format!("the service there cannot now ({status})"),
         None => "the service there cannot now".to_owned(),
     }
 }
 
-fn told_step(step: &Step, clock: Clock) -> SiteStep {
+fn told_content(content: &Content) -> ContentItem {
+    match content {
+        Content::Streaming(_) => ContentItem {
+            hash: None,
+            bytes: None,
+        },
+        Content::Blob(of) => ContentItem {
+            hash: Some(of.name()),
+            bytes: Some(of.bytes),
+        },
+    }
+}
+
+fn told_step(step: &Step, clock: Clock, arrived: Arrived) -> SiteStep {
     let next_try = step.next_try_ms.and_then(|at| {
         let wait_ms = at.saturating_sub(clock.monotonic_ms);
         rfc3339(clock.unix_ms.saturating_add(wait_ms))
@@ -213,7 +246,7 @@ fn told_step(step: &Step, clock: Clock) -> SiteStep {
         .map_or_else(String::new, |status| format!(" ({status})"));
     let error = match step.progress {
         Progress::Refused => Some(format!("the service there will not{said}")),
-        Progress::Waiting => Some(waiting(step.status)),
+        Progress::Waiting => Some(waiting(step.status, &arrived)),
         Progress::InDoubt => Some("it may have been done; nobody can tell".to_owned()),
         Progress::Held => Some("something before it is in its way there".to_owned()),
         Progress::Expired => Some("it was too late to run it".to_owned()),
@@ -231,5 +264,6 @@ fn told_step(step: &Step, clock: Clock) -> SiteStep {
         attempts: (step.attempts > 0).then_some(step.attempts),
         next_try,
         error,
+        received: arrived.bytes,
     }
 }

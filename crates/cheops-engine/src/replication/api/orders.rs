@@ -125,6 +125,7 @@ impl Replication {
             body: Vec::new(),
             scope: Some(scope.to_owned()),
             created_ms: unix_ms(),
+            content: None,
             ..latest
         };
         let op = Operation {

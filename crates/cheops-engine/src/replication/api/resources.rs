@@ -190,7 +190,10 @@ fn resource(glance: &Glance<'_>, here: &SiteName) -> Option<Resource> {
     let replica = |(site, row): (&SiteName, &Row)| {
         let mut replica = replica(row);
         if site == here && glance.is_stranded() {
-            replica.waiting = Some("another site has no record of it: somebody decides".to_owned());
+            replica.waiting = Some(
+                "stranded: this site was removed, or no other has a record of it; somebody decides"
+                    .to_owned(),
+            );
         }
         (site.clone(), replica)
     };
@@ -226,6 +229,12 @@ fn replica(row: &Row) -> Replica {
         _ if status == Wait::Credentials.status() => format!("credentials for position {position}"),
         _ if status == Wait::Dependency.status() => {
             format!("what position {position} names is not here yet")
+        }
+        _ if status == Wait::Held.status() => {
+            format!("position {position} waits: the site takes no changes from elsewhere")
+        }
+        _ if status == Wait::Blob.status() => {
+            format!("position {position} waits for its content")
         }
         _ => format!("position {position} was answered {status}, and is tried again"),
     });

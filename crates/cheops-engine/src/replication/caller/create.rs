@@ -5,8 +5,7 @@ use cheops_core::{Operation, Outcome};
 use cheops_rest::{Answer, CallBody, CallKind, Chosen, Class, Meaning};
 
 use super::super::http::Heard;
-use super::super::limits::ANSWER_BYTES_MAX;
-use super::super::wire::Asked;
+use super::super::wire::{Asked, Content};
 use super::{Desk, Local, UNPROCESSABLE, With, pairs, refused, request};
 
 impl Desk<'_> {
@@ -27,7 +26,10 @@ impl Desk<'_> {
             Ok(local) => local,
             Err(outcome) => return outcome,
         };
-        let body = self.api().marked(&asked.kind, &body, &mark_of(op));
+        let body = match asked.content {
+            None => self.api().marked(&asked.kind, &body, &mark_of(op)),
+            Some(_) => body,
+        };
         let with = With::All(self.api());
         let Some(mut request) = request(&asked.method, &target, asked, &with, body) else {
             return refused(Refusal::Verdict, UNPROCESSABLE);
@@ -39,7 +41,8 @@ impl Desk<'_> {
                 .headers_mut()
                 .insert(hyper::header::IF_NONE_MATCH, any);
         }
-        match self.ask(request, ANSWER_BYTES_MAX).await {
+        let content = asked.content.as_ref();
+        match self.send(request, content, CallKind::Create).await {
             Ok(heard) => self.created(asked, &heard),
             Err(outcome) => outcome,
         }
@@ -91,6 +94,9 @@ impl Desk<'_> {
 
     /// What clients have written since is in it from the beginning.
     async fn create_again(&self, op: &Operation, asked: &Asked, fields: &Fields) -> Outcome {
+        if let Some(waits) = self.lacks(fields) {
+            return waits;
+        }
         let api = self.api();
         let collection = self.local_path(&asked.collection);
         let chosen = self.chosen(asked);
@@ -135,12 +141,17 @@ impl Desk<'_> {
         call: &cheops_rest::Call,
         asked: &Asked,
     ) -> Result<Heard, Outcome> {
+        let mut content = None;
         let body = match &call.body {
             CallBody::None => Vec::new(),
             CallBody::Json(body) => body.clone(),
-            CallBody::Opaque(reference) => match self.opaque(reference) {
-                Some(body) => body,
-                None => return Err(refused(Refusal::Verdict, UNPROCESSABLE)),
+            CallBody::Opaque(reference) => match (reference.parse(), self.opaque(reference)) {
+                (Ok(of), _) => {
+                    content = Some(Content::Blob(of));
+                    Vec::new()
+                }
+                (Err(_), Some(body)) => body,
+                (Err(_), None) => return Err(refused(Refusal::Verdict, UNPROCESSABLE)),
             },
         };
         let written = Asked {
@@ -152,6 +163,7 @@ impl Desk<'_> {
                 .map(|(name, value)| (name.clone(), value.clone().into_bytes()))
                 .collect(),
             body,
+            content: None,
             ..asked.clone()
         };
         let local = self.localise(&written, None)?;
@@ -173,7 +185,12 @@ impl Desk<'_> {
                 request.headers_mut().insert(name, value);
             }
         }
-        self.ask(request, ANSWER_BYTES_MAX).await
+        if content.is_some() {
+            let octets = hyper::header::HeaderValue::from_static("application/octet-stream");
+            let headers = request.headers_mut();
+            headers.entry(hyper::header::CONTENT_TYPE).or_insert(octets);
+        }
+        self.send(request, content.as_ref(), CallKind::Update).await
     }
 
     /// A body that is not JSON: kept only by the requests that brought it.

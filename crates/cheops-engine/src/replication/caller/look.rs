@@ -28,6 +28,7 @@ impl Caller {
             create: None,
             latest: None,
             desired: Fields::new(),
+            sites: Vec::new(),
         };
         let item = desk.item(create, known.local.as_deref()?);
         let heard = desk.get(&item, create, PROBE_BYTES_MAX).await.ok()?;
@@ -52,6 +53,7 @@ impl Caller {
             create: None,
             latest: None,
             desired: Fields::new(),
+            sites: Vec::new(),
         };
         let meaning = service.api.classify("GET", path);
         let kind = meaning.spot().map_or("", |spot| spot.kind);
@@ -64,6 +66,7 @@ impl Caller {
             kind: kind.to_owned(),
             scope: None,
             created_ms: 0,
+            content: None,
         };
         let heard = desk.get(path, &name, PROBE_BYTES_MAX).await.ok()?;
         Some(desk.local_answer(&heard, &name))

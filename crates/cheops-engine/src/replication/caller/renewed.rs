@@ -55,6 +55,7 @@ mod tests {
             kind: "images".to_owned(),
             scope: None,
             created_ms: 0,
+            content: None,
         };
         let renewed = Renewed::default();
         renewed.put(OperationId(1), vec![header("authorization", "new")]);

@@ -45,7 +45,7 @@ impl Desk<'_> {
             // A rescope calls no service.
             Kind::Action | Kind::Rescope => CallKind::Action,
         };
-        match self.ask(request, ANSWER_BYTES_MAX).await {
+        match self.send(request, asked.content.as_ref(), call).await {
             Ok(heard) => self.outcome(call, &heard, &asked, None),
             Err(outcome) => outcome,
         }
@@ -73,6 +73,9 @@ impl Desk<'_> {
         let (Some(made), Some(name)) = (&self.create, self.name()) else {
             return refused(Refusal::Verdict, UNPROCESSABLE);
         };
+        if let Some(waits) = self.lacks(fields) {
+            return waits;
+        }
         let item = self.item(made, local);
         let fields = match self.differing(&item, made, name, fields).await {
             Ok(fields) => fields,

@@ -26,7 +26,27 @@ struct Followed {
     endpoints: watch::Receiver<Arc<Endpoints>>,
 }
 
+/// A service of this site, and how to tell whether it is well.
+#[derive(Clone)]
+pub(super) struct Watched {
+    pub(super) service: ServiceName,
+    pub(super) health: Health,
+    pub(super) endpoints: watch::Receiver<Arc<Endpoints>>,
+}
+
 impl Backends {
+    /// What reports tell of.
+    pub(super) fn watched(&self) -> Vec<Watched> {
+        let watched = |followed: &Followed| Watched {
+            service: followed.service.clone(),
+            health: Health {
+                path: followed.health.clone(),
+            },
+            endpoints: followed.endpoints.clone(),
+        };
+        self.0.iter().map(watched).collect()
+    }
+
     /// The data plane's part of a configuration, and what is followed for it.
     pub(super) async fn proxy_config(&self, config: &Config) -> (ProxyConfig, Backends) {
         // A service is called by its siblings: whatever they pass on can bring a scope.

@@ -12,7 +12,7 @@ use cheops_engine::replication::Replication;
 use cheops_proxy::Proxy;
 use tokio::sync::watch;
 
-use super::backends::Backends;
+use super::backends::{Backends, Watched};
 use super::{announcement, local, replicated};
 use crate::config::Config;
 
@@ -25,6 +25,8 @@ pub(super) struct Running {
     pub(super) mesh: Mesh,
     pub(super) local: watch::Sender<Vec<LocalService>>,
     pub(super) backends: Backends,
+    /// What reports tell of.
+    pub(super) watched: watch::Sender<Vec<Watched>>,
     pub(super) replication: Replication,
 }
 
@@ -53,7 +55,9 @@ impl Running {
         let replicated = proxy_config.services.iter().map(replicated).collect();
         self.proxy.reload(proxy_config).await?;
         self.replication.set_services(replicated);
+        self.replication.set_blobs(next.blobs.clone());
         self.backends = backends;
+        self.watched.send_replace(self.backends.watched());
         self.local.send_replace(local(&next));
         self.mesh.announce(said).await?;
         self.config = next;

@@ -2,28 +2,31 @@
 
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::Duration;
 
+use cheops_core::membership::Report;
+use cheops_core::membership::limits::REPORT_EVERY_MS;
 use cheops_engine::Picture;
-use cheops_engine::limits::REPORT_INTERVAL;
-use cheops_engine::mesh::{Council, Report};
-use cheops_model::ServiceName;
+use cheops_engine::mesh::Council;
 use cheops_proxy::Metrics;
-use tokio::net::TcpStream;
 use tokio::sync::watch;
-use tokio::time::{MissedTickBehavior, interval, timeout};
+use tokio::time::{MissedTickBehavior, interval};
 
-use crate::config::{Backend, Config};
+use super::backends::Watched;
 
-/// A service that does not take a connection within this is not well.
-const PROBE_TIME_MAX: std::time::Duration = std::time::Duration::from_secs(1);
+/// How often a report is made.
+const REPORT_INTERVAL: Duration = Duration::from_millis(REPORT_EVERY_MS);
+
+/// Instances of one service that are asked, one after the other, for at most a second each.
+const PROBED_MAX: usize = 3;
 
 /// Gathers reports.
 pub(super) struct Reporter {
     metrics: Metrics,
     picture: watch::Receiver<Arc<Picture>>,
     data: PathBuf,
-    /// Each service and where it listens: `host:port`, any of which may answer.
-    services: Vec<(ServiceName, Vec<String>)>,
+    /// As they are configured now.
+    services: watch::Receiver<Vec<Watched>>,
     /// Answers so far, and of them those with 5xx, when last looked.
     before: (u64, u64),
 }
@@ -32,22 +35,14 @@ impl Reporter {
     pub(super) fn new(
         metrics: Metrics,
         picture: watch::Receiver<Arc<Picture>>,
-        config: &Config,
+        services: watch::Receiver<Vec<Watched>>,
+        data: PathBuf,
     ) -> Reporter {
-        let service = |service: &crate::config::ServiceSettings| {
-            let places = match &service.backend {
-                Backend::Addresses(addresses) => {
-                    addresses.iter().map(ToString::to_string).collect()
-                }
-                Backend::Names(names) => names.iter().map(ToString::to_string).collect(),
-            };
-            (service.name.clone(), places)
-        };
         Reporter {
             metrics,
             picture,
-            data: config.data.clone(),
-            services: config.services.iter().map(service).collect(),
+            data,
+            services,
             before: (0, 0),
         }
     }
@@ -84,17 +79,20 @@ impl Reporter {
             queued: queued(&self.picture.borrow()),
             ..Report::default()
         };
-        for (name, places) in &self.services {
-            report.services.insert(name.clone(), is_well(places).await);
+        let services = self.services.borrow().clone();
+        for watched in services {
+            let well = is_well(&watched).await;
+            report.services.insert(watched.service, well);
         }
         report
     }
 }
 
-async fn is_well(places: &[String]) -> bool {
-    for place in places {
-        let connected = timeout(PROBE_TIME_MAX, TcpStream::connect(place)).await;
-        if connected.is_ok_and(|connected| connected.is_ok()) {
+/// Any instance that answers will do.
+async fn is_well(watched: &Watched) -> bool {
+    let addresses = watched.endpoints.borrow().addresses.clone();
+    for address in addresses.iter().take(PROBED_MAX) {
+        if watched.health.answers(*address).await {
             return true;
         }
     }

@@ -107,7 +107,15 @@ fn page(item: &OperationItem) -> String {
         or_dash(item.resource.as_deref()),
         age_of(item.created.as_deref()),
     );
-    let head = ["SITE", "STATE", "STATUS", "TRIES", "ERROR"];
+    if let Some(content) = &item.content {
+        let hash = content.hash.as_deref().map(|hash| clip(hash, 16));
+        let _ = match (hash, content.bytes) {
+            (Some(hash), Some(bytes)) => writeln!(text, "content {hash}, {}", size(bytes)),
+            _ => writeln!(text, "content still coming in"),
+        };
+    }
+    let of = item.content.as_ref().and_then(|content| content.bytes);
+    let head = ["SITE", "STATE", "STATUS", "TRIES", "CONTENT", "ERROR"];
     let mut rows = vec![head.map(str::to_owned)];
     let number = |value: Option<u32>| value.map_or_else(|| "-".to_owned(), |n| n.to_string());
     for (site, step) in &item.sites {
@@ -116,6 +124,8 @@ fn page(item: &OperationItem) -> String {
             step.state.clone(),
             number(step.status.map(u32::from)),
             number(step.attempts),
+            step.received
+                .map_or_else(|| "-".to_owned(), |got| share(got, of)),
             clip(or_dash(step.error.as_deref()), 48),
         ]);
     }
@@ -124,4 +134,38 @@ fn page(item: &OperationItem) -> String {
         let _ = write!(text, "\ntry again: cheops op retry {}", item.id);
     }
     text
+}
+
+/// How much has come: all, a part of it, or so much of who knows what.
+fn share(got: u64, of: Option<u64>) -> String {
+    match of {
+        Some(of) if got >= of => "all".to_owned(),
+        Some(of) => format!("{}%", got.saturating_mul(100) / of.max(1)),
+        None => size(got),
+    }
+}
+
+fn size(bytes: u64) -> String {
+    let units = [(30, "GiB"), (20, "MiB"), (10, "KiB")];
+    let unit = units.into_iter().find(|(shift, _)| bytes >> shift > 0);
+    match unit {
+        Some((shift, unit)) => format!("{:.1} {unit}", bytes as f64 / (1_u64 << shift) as f64),
+        None => format!("{bytes} bytes"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_has_come_is_told_in_short() {
+        assert_eq!(share(7, Some(7)), "all");
+        assert_eq!(share(5 << 20, Some(20 << 20)), "25%");
+        assert_eq!(share(3 << 19, None), "1.5 MiB");
+        assert_eq!(
+            (size(9), size(10 << 30)),
+            ("9 bytes".to_owned(), "10.0 GiB".to_owned())
+        );
+    }
 }

@@ -67,7 +67,10 @@ impl Mesh {
         identity::init("e2e", &mesh.path().join("mesh"), &names).unwrap();
         for from in 1..=setup.sites {
             for to in (1..=setup.sites).filter(|to| *to != from) {
-                let shape = Shape::with_delay(setup.delay);
+                let shape = Shape {
+                    loss_ppm: setup.loss_ppm,
+                    ..Shape::with_delay(setup.delay)
+                };
                 let relay = Relay::start(mesh.site(to).mesh, shape).unwrap();
                 mesh.links.push(Link { from, to, relay });
             }

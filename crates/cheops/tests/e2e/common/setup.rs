@@ -14,6 +14,8 @@ pub(crate) struct Setup {
     pub(crate) sites: usize,
     /// From one site to another, one way.
     pub(crate) delay: Duration,
+    /// Datagrams that get lost between sites, of a million.
+    pub(crate) loss_ppm: u32,
     /// Keys of `[service.image]` and `[service.compute]` at every site.
     pub(crate) image: String,
     pub(crate) compute: String,
@@ -38,6 +40,7 @@ impl Setup {
         Setup {
             sites,
             delay: Duration::from_millis(1),
+            loss_ppm: 0,
             image: String::new(),
             compute: String::new(),
             more: String::new(),
