@@ -7,6 +7,7 @@ use clap::{Parser, Subcommand};
 mod bench;
 mod blobs;
 mod openstack;
+mod real;
 mod soak;
 mod tidy;
 
@@ -30,6 +31,8 @@ enum Chore {
     Soak(soak::SoakArgs),
     /// One long content to two sites over a link that is cut on the way: whole, memory, bytes on the link
     Blobs(blobs::BlobsArgs),
+    /// PocketBase and docker-registry, unmodified, each behind its agent: the workflow step by step
+    Real(real::RealArgs),
     /// Check layers, purity and the habits that no compiler checks
     Tidy,
     /// Real OpenStack sites, each behind its agent: up, test, status, down
@@ -47,6 +50,7 @@ fn main() -> anyhow::Result<ExitCode> {
         Chore::Figures(args) => bench::run_figures(&args).map(|()| ExitCode::SUCCESS),
         Chore::Soak(args) => soak::run(&args).map(|()| ExitCode::SUCCESS),
         Chore::Blobs(args) => blobs::run(&args).map(|()| ExitCode::SUCCESS),
+        Chore::Real(args) => real::run(&args),
         Chore::Tidy => tidy::run(),
         Chore::Openstack { words } => openstack::run(&words),
     }

@@ -12,6 +12,7 @@ use anyhow::Context;
 /// The layer of every crate. A crate depends on lower ones only: never up, never sideways.
 const LAYERS: &[(&str, u32)] = &[
     ("cheops-model", 1),
+    ("cheops-plot", 1),
     ("cheops-scope", 2),
     ("cheops-core", 2),
     ("cheops-blob", 2),
@@ -29,7 +30,13 @@ const LAYERS: &[(&str, u32)] = &[
 ];
 
 /// Crates that are computation alone, and what betrays that one is not.
-const PURE: &[&str] = &["cheops-model", "cheops-scope", "cheops-core", "cheops-rest"];
+const PURE: &[&str] = &[
+    "cheops-model",
+    "cheops-plot",
+    "cheops-scope",
+    "cheops-core",
+    "cheops-rest",
+];
 const IMPURE: &[&str] = &[
     "std::fs",
     "std::net",

@@ -127,6 +127,11 @@ impl Output {
         self.bytes
     }
 
+    /// How many records are to be written or removed.
+    pub fn records(&self) -> usize {
+        self.changes.len()
+    }
+
     /// True if nothing is to be written.
     pub fn is_silent(&self) -> bool {
         self.changes.is_empty() && self.effects.is_empty()

@@ -94,6 +94,7 @@ impl Service {
             carriers_in: config.carriers_in.clone(),
             homes: homes.cloned(),
             replicas: Replicas {
+                population: engine.index().population(config.name.as_str()),
                 engine: engine.clone(),
                 api: config.api.clone(),
                 service: config.name.clone(),

@@ -9,7 +9,6 @@ use crate::fields::{Fields, UNSET};
 use crate::json::{Node, quoted};
 use crate::rules::Rule;
 use crate::tree::{below, is_sub, is_within, members, put_together};
-use crate::url::percent_encode_into;
 
 /// A request to make.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -185,9 +184,7 @@ impl Api {
             (CreateBy::Put | CreateBy::Either, Some(id)) => {
                 // What exists already is never overwritten.
                 headers.push(("if-none-match".to_owned(), "*".to_owned()));
-                let mut target = format!("{collection}/");
-                percent_encode_into(id, &mut target);
-                ("PUT", target)
+                ("PUT", rule.item(collection, id))
             }
             (CreateBy::Post | CreateBy::Either, _) => ("POST", collection.to_owned()),
             (CreateBy::Put, None) => return Err(CannotWrite("id".to_owned())),

@@ -217,14 +217,15 @@ fn described<'a>(method: &str, segments: &Segments<'a>, rule: &'a Rule, fit: Fit
             .subs
             .iter()
             .find(|sub| sub.means(method, segments, below));
-        return on_item(
-            method,
-            spot,
-            segments.get(fit.taken),
-            segments.tail(below),
-            rule,
-            sub,
-        );
+        let (spot, id) = match rule.id_from {
+            Some(from) => {
+                let collection = segments.head(from);
+                let id = segments.span(from, fit.taken);
+                (Spot { collection, ..spot }, id)
+            }
+            None => (spot, segments.get(fit.taken)),
+        };
+        return on_item(method, spot, id, segments.tail(below), rule, sub);
     }
     match (method, rule.create) {
         ("GET" | "HEAD", _) => Meaning::List(spot),

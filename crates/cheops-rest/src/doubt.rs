@@ -104,8 +104,7 @@ impl Api {
         let fill = |find: Option<&str>| fill(find?, says.as_deref(), &expected);
         let (wanted, ask) = match (how, chosen, &rule.mark) {
             (DoubtBy::Mark, Some(id), _) => {
-                let mut item = format!("{collection}/");
-                percent_encode_into(id, &mut item);
+                let item = rule.item(collection, id);
                 (Wanted::Id(id.to_owned()), Some(item))
             }
             (DoubtBy::Mark, None, Some(mark)) => {

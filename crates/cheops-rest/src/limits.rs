@@ -21,3 +21,6 @@ pub const PAGES_MAX: usize = 64;
 
 /// Operations in one patch. Each may copy a list that a client wrote; a longer patch is refused as unclear.
 pub const PATCH_OPERATIONS_MAX: usize = 1000;
+
+/// Contents that one request may need. More are not looked for: the service says what is missing.
+pub const NEEDS_MAX: usize = 256;

@@ -63,6 +63,11 @@ impl<'a> Segments<'a> {
         }
     }
 
+    /// Everything between these segments, both included.
+    pub(crate) fn span(&self, from: usize, to: usize) -> &'a str {
+        &self.path[self.ends[from].0 as usize..self.ends[to].1 as usize]
+    }
+
     /// Everything from this segment on, without the slash at the end.
     pub(crate) fn tail(&self, from: usize) -> &'a str {
         if from >= self.count {
@@ -188,6 +193,12 @@ impl Pattern {
             path.push_str(name);
         }
         Some(path)
+    }
+
+    /// How many names it begins with.
+    pub(crate) fn fixed_segments(&self) -> usize {
+        let fixed = |part: &&Part| matches!(part, Part::Fixed(_));
+        self.parts.iter().take_while(fixed).count()
     }
 
     /// The last name in it.

@@ -1,13 +1,15 @@
 //! What a profile says of its collections, checked.
 
 use cheops_model::profile::{
-    CallKind, Chosen, Collection, CreateBy, Given, MarkRule, MatchRule, ReadyRule, UpdateForm,
+    CallKind, Chosen, Collection, CreateBy, Given, MarkRule, MatchRule, NeedsRule, ReadyRule,
+    UpdateForm,
 };
 
 use crate::calls::Update;
 use crate::error::ProfileError;
 use crate::names::Names;
 use crate::pattern::Pattern;
+use crate::url::percent_encode_into;
 
 /// One collection.
 #[derive(Clone, Debug)]
@@ -16,6 +18,8 @@ pub(crate) struct Rule {
     pub(crate) pattern: Option<Pattern>,
     pub(crate) kind: String,
     pub(crate) id: Vec<String>,
+    /// Where ids begin that are paths: after so many segments.
+    pub(crate) id_from: Option<usize>,
     pub(crate) id_header: Option<String>,
     pub(crate) opaque: bool,
     pub(crate) wrap: Option<String>,
@@ -30,6 +34,8 @@ pub(crate) struct Rule {
     pub(crate) subs: Vec<Sub>,
     pub(crate) mark: Option<MarkRule>,
     pub(crate) matching: Option<MatchRule>,
+    pub(crate) needs: Option<NeedsRule>,
+    pub(crate) delete_by: Option<String>,
     pub(crate) ready: Option<ReadyRule>,
     pub(crate) own: Names,
     pub(crate) fixed: Names,
@@ -103,8 +109,15 @@ impl Rule {
             .iter()
             .enumerate()
             .map(|(n, sub)| Sub::read(sub, &at(&format!("sub[{n}]"))));
+        if raw.id_is_path && raw.chosen == Chosen::Never {
+            return Err(ProfileError::new(
+                at("id_is_path"),
+                "is for names that clients choose; `chosen` says they do not",
+            ));
+        }
         check_mark(raw.mark.as_ref(), &at("mark"))?;
         check_ready(raw.ready.as_ref(), &at("ready"))?;
+        check_needs(raw.needs.as_ref(), &at("needs"))?;
         let finds = [
             raw.mark.as_ref().map(|mark| ("mark", &mark.find)),
             raw.matching.as_ref().map(|rule| ("match", &rule.find)),
@@ -115,6 +128,9 @@ impl Rule {
         Ok(Rule {
             kind,
             id: raw.id.clone().unwrap_or_else(|| fields.to_vec()),
+            id_from: raw
+                .id_is_path
+                .then(|| pattern.as_ref().map_or(0, Pattern::fixed_segments)),
             id_header: raw.id_header.clone(),
             opaque: raw.opaque,
             wrap: raw.wrap.clone(),
@@ -128,11 +144,23 @@ impl Rule {
             subs: subs.collect::<Result<_, _>>()?,
             mark: raw.mark.clone(),
             matching: raw.matching.clone(),
+            needs: raw.needs.clone(),
+            delete_by: raw.delete_by.clone(),
             ready: raw.ready.clone(),
             own: Names::read(raw.own.iter().map(String::as_str), &at("own"))?,
             fixed: Names::read(raw.fixed.iter().map(String::as_str), &at("fixed"))?,
             pattern,
         })
+    }
+
+    /// The path of an item. An id that is a path is kept as it came.
+    pub(crate) fn item(&self, collection: &str, id: &str) -> String {
+        let mut item = format!("{collection}/");
+        match self.id_from {
+            Some(_) => item.push_str(id),
+            None => percent_encode_into(id, &mut item),
+        }
+        item
     }
 
     /// True if such an update writes what it writes, however often. Operations of a patch may not: `add` to a
@@ -189,6 +217,19 @@ impl Sub {
             idempotent: raw.idempotent,
         })
     }
+}
+
+fn check_needs(rule: Option<&NeedsRule>, key: &str) -> Result<(), ProfileError> {
+    let Some(rule) = rule else {
+        return Ok(());
+    };
+    let fault = match rule {
+        rule if rule.members.is_empty() => ("members", "names no member of the body"),
+        rule if !rule.item.contains("{}") => ("item", "has no `{}` for the name of the content"),
+        rule if rule.query.is_empty() => ("query", "is empty"),
+        _ => return Ok(()),
+    };
+    Err(ProfileError::new(format!("{key}.{}", fault.0), fault.1))
 }
 
 fn check_mark(mark: Option<&MarkRule>, key: &str) -> Result<(), ProfileError> {

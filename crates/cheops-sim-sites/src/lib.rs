@@ -8,7 +8,6 @@
 pub mod ground;
 pub mod matrix;
 pub mod places;
-pub mod plot;
 pub mod report;
 pub mod reporting;
 pub mod scenarios;

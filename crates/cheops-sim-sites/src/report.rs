@@ -4,10 +4,10 @@ use std::fmt::Write;
 
 use crate::matrix::Matrix;
 use crate::places::{By, Found, Places};
-use crate::plot::{Series, chart};
 use crate::reporting::report_bytes;
 use crate::scenarios::{Ways, detection, false_marks, isolation, median, partial_cut, traffic};
 use crate::world::Settings;
+use cheops_plot::{Across, Scale, Series, chart};
 
 fn settings(sites: u16, loss_permille: u64, seed: u64) -> Settings {
     Settings {
@@ -46,7 +46,12 @@ pub fn traffic_table(sizes: &[u16], seconds: u64) -> (String, String) {
         );
     }
     table.push('\n');
-    let chart = chart("Bytes sent per site and second", "bytes/s", 1500.0, &series);
+    let across = Across {
+        name: "sites",
+        scale: Scale::Logarithmic,
+    };
+    let title = "Bytes sent per site and second";
+    let chart = chart(title, across, "bytes/s", 1500.0, &series);
     (table, chart)
 }
 

@@ -1,5 +1,6 @@
 //! What can be typed. The words are part of the contract; the work is in `commands`.
 
+pub(crate) mod bench;
 pub(crate) mod replicas;
 
 use std::path::PathBuf;
@@ -25,6 +26,9 @@ pub(crate) struct Cli {
 pub(crate) enum Command {
     /// Run one site's agent
     Agent(AgentArgs),
+    /// Measure this machine: the project's own load generator
+    #[command(subcommand)]
+    Bench(bench::BenchCommand),
     /// Run sites and sample services on this machine, ready to try
     Demo(DemoArgs),
     /// Make a mesh: a certificate authority and an identity for each site

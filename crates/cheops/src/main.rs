@@ -21,6 +21,7 @@ static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 fn main() -> ExitCode {
     let outcome = match Cli::parse().command {
         Command::Agent(args) => commands::agent::run(&args),
+        Command::Bench(command) => commands::bench::run(&command),
         Command::Demo(args) => commands::demo::run(&args),
         Command::Init(args) => commands::init::run(&args),
         Command::Lint { files, format } => commands::lint::run(&files, &format),

@@ -39,6 +39,11 @@ impl<'a> Glance<'a> {
         self.replicant.record.meta.as_deref()
     }
 
+    /// What it lies below.
+    pub fn parent(&self) -> Option<ReplicantId> {
+        self.replicant.record.parent
+    }
+
     /// How it was made.
     pub fn create(&self) -> Option<&'a Operation> {
         self.replicant.record.create.as_ref()

@@ -146,7 +146,16 @@ pub(crate) struct Replicant {
     pub(crate) granted_until_ms: u64,
     pub(crate) deadlines: BTreeMap<u64, u64>,
     pub(crate) woken: bool,
-    saved: Vec<u8>,
+    /// Of the record as it is on disk: a copy would double what a replicant weighs in memory.
+    saved: Option<Digest>,
+}
+
+/// Enough of a hash that two records of one replicant never share it.
+type Digest = [u8; 16];
+
+fn digest(bytes: &[u8]) -> Digest {
+    let hash = blake3::hash(bytes);
+    hash.as_bytes()[..16].try_into().expect("32 bytes hold 16")
 }
 
 impl Replicant {
@@ -176,7 +185,15 @@ impl Replicant {
             granted_until_ms: 0,
             deadlines: BTreeMap::new(),
             woken: true,
-            saved: Vec::new(),
+            saved: None,
+        }
+    }
+
+    /// As it was found on disk: it is written again only when it differs from that.
+    pub(crate) fn found(record: Record, log: Log, bytes: &[u8]) -> Replicant {
+        Replicant {
+            saved: Some(digest(bytes)),
+            ..Replicant::new(record, log)
         }
     }
 
@@ -358,7 +375,8 @@ impl Replicant {
                 out.write(Table::Log, log_key(id, index), Some(encode(&kept)));
             }
         }
-        self.record.base = self.log.base.clone();
+        // The base belongs to the log; it stands in the record while that is written, and only then.
+        std::mem::swap(&mut self.record.base, &mut self.log.base);
         let bytes = if shared.planted(super::planted::Bug::SkipPrepare) {
             encode(&Record {
                 gate: None,
@@ -368,9 +386,11 @@ impl Replicant {
         } else {
             encode(&self.record)
         };
-        if bytes != self.saved {
-            out.write(Table::Replicants, key_of(id), Some(bytes.clone()));
-            self.saved = bytes;
+        std::mem::swap(&mut self.record.base, &mut self.log.base);
+        let now = Some(digest(&bytes));
+        if now != self.saved {
+            out.write(Table::Replicants, key_of(id), Some(bytes));
+            self.saved = now;
         }
     }
 

@@ -106,7 +106,9 @@ impl Site {
                     before = Some(record.boot);
                     self.shared.record = record;
                 }),
-                Table::Replicants => decode::<Record>(&value).map(|record| records.push(record)),
+                Table::Replicants => {
+                    decode::<Record>(&value).map(|record| records.push((record, value)))
+                }
                 Table::Log => decode::<Kept>(&value).map(|kept| {
                     let id = key.get(..16).map_or(0, |id| {
                         u128::from_be_bytes(id.try_into().expect("16 bytes"))
@@ -133,13 +135,13 @@ impl Site {
                 self.quarantined.push(Quarantined { table, key, error });
             }
         }
-        for record in records {
+        for (mut record, bytes) in records {
             if !record.rows.contains_key(&self.shared.me) {
                 continue;
             }
             let kept = logs.remove(&record.id.0).unwrap_or_default();
-            let log = Log::recover(record.base.clone(), kept);
-            let mut replicant = Replicant::new(record, log);
+            let log = Log::recover(std::mem::take(&mut record.base), kept);
+            let mut replicant = Replicant::found(record, log, &bytes);
             replicant.recover_deadlines(self.shared.now_ms);
             self.replicants.insert(replicant.record.id, replicant);
         }

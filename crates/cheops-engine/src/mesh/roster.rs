@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 use std::ops::Bound;
 use std::sync::Arc;
-use std::time::{Duration, Instant, SystemTime};
+use std::time::{Duration, SystemTime};
 
 use cheops_core::membership::{
     Coordinate, Evidence, LinkState, Nearest, Place, Reach, Standing, StandingWord, State, Tree,

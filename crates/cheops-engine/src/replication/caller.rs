@@ -1,6 +1,7 @@
 //! Operations run on the local service: meta-ids become this site's ids on the way there, and the
 //! other way round on the way back.
 
+mod bring;
 mod content;
 mod create;
 mod look;
@@ -20,14 +21,16 @@ use http_body_util::Full;
 use hyper::header::{self, HeaderName, HeaderValue};
 use hyper::{HeaderMap, Request};
 use tokio::runtime::Handle;
-use tokio::sync::watch;
+use tokio::sync::{Semaphore, watch};
 
 use super::blobs::Blobs;
 use super::http::{Heard, Silence, Way};
 use super::index::Index;
+use super::limits::BRINGS_MAX;
 use super::shard::{Inbox, Input};
 use super::wire::{self, Asked, Replied};
 use super::{ReplicatedService, Shown};
+use crate::mesh::Dialer;
 use crate::picture::Picture;
 use renewed::Renewed;
 
@@ -58,6 +61,8 @@ pub(super) struct Caller(Arc<Inner>);
 struct Inner {
     /// As configured now: a reload brings others.
     services: RwLock<HashMap<String, Arc<Service>>>,
+    /// Contents on their way from other sites, each whole in memory.
+    brings: Semaphore,
     of: CallerParts,
     renewed: Renewed,
 }
@@ -68,6 +73,7 @@ pub(super) struct CallerParts {
     pub(super) index: Arc<Index>,
     pub(super) key: MeshKey,
     pub(super) runtime: Handle,
+    pub(super) dialer: Dialer,
     pub(super) pictures: watch::Receiver<Arc<Picture>>,
     pub(super) blobs: Blobs,
     pub(super) shown: Shown,
@@ -98,6 +104,7 @@ impl Caller {
     pub(super) fn new(of: CallerParts, services: Vec<ReplicatedService>) -> Caller {
         Caller(Arc::new(Inner {
             services: RwLock::new(by_name(services)),
+            brings: Semaphore::new(BRINGS_MAX),
             of,
             renewed: Renewed::default(),
         }))

@@ -5,6 +5,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use cheops_core::eventual::FoundRecords;
 use cheops_core::{Change, Table as CoreTable};
+use cheops_store::limits::{BATCH_BYTES_MAX, BATCH_WRITES_MAX};
 use cheops_store::{Batch, KeyRange, Opening, Store, StoreError, Table};
 
 use super::seal::Seal;
@@ -144,8 +145,16 @@ impl Disk {
         Ok(())
     }
 
-    /// Stores the changes of one step, all or none; durable on return.
+    /// Stores the changes of one step; durable on return. All or none as long as they fit one batch of the store: see
+    /// [`batches`] for the few steps that do not.
     pub(super) fn persist(&self, shard: u8, changes: Vec<Change>) -> Result<(), DiskFault> {
+        for changes in batches(changes) {
+            self.persist_together(shard, changes)?;
+        }
+        Ok(())
+    }
+
+    fn persist_together(&self, shard: u8, changes: Vec<Change>) -> Result<(), DiskFault> {
         let mut batch = Batch::new();
         for Change { table, key, value } in changes {
             let table = table_of(table);
@@ -165,6 +174,55 @@ impl Disk {
 
 fn life_key(shard: u8) -> Vec<u8> {
     [LIFE_KEY, &[b'-', shard]].concat()
+}
+
+/// What sealing and the number of the shard add to a record.
+const SEAL_BYTES: usize = 64;
+
+/// One step may touch every replicant there is: the first one on a disk that was restored, the one that takes a site out.
+/// Such a step is stored in several batches. What belongs to one replicant stays together, and comes before what
+/// belongs to operations alone; what the site knows of itself comes last. A crash in between leaves some replicants as
+/// they were: nothing has been said or answered yet, and the step is made again, from the site's own record.
+fn batches(mut changes: Vec<Change>) -> Vec<Vec<Change>> {
+    let weight =
+        |change: &Change| change.key.len() + change.value.as_ref().map_or(0, Vec::len) + SEAL_BYTES;
+    let bytes: usize = changes.iter().map(weight).sum();
+    if changes.len() <= BATCH_WRITES_MAX && bytes <= BATCH_BYTES_MAX {
+        return vec![changes];
+    }
+    let rank = |change: &Change| match change.table {
+        CoreTable::Replicants | CoreTable::Log => 0,
+        CoreTable::Answers => 1,
+        CoreTable::Outbox => 2,
+        CoreTable::Site => 3,
+    };
+    let owner = |change: &Change| match rank(change) {
+        0 => change.key.get(..16).map(<[u8]>::to_vec),
+        _ => None,
+    };
+    // Stable: of two writes to one key, the last one still wins.
+    changes.sort_by_cached_key(|change| (rank(change), owner(change)));
+    let (mut all, mut now, mut now_bytes) = (Vec::new(), Vec::new(), 0);
+    let mut rest = changes.into_iter().peekable();
+    while let Some(change) = rest.next() {
+        let mut group = vec![change];
+        while let Some(next) =
+            rest.next_if(|next| owner(next).is_some() && owner(next) == owner(&group[0]))
+        {
+            group.push(next);
+        }
+        let group_bytes: usize = group.iter().map(weight).sum();
+        let full =
+            now.len() + group.len() > BATCH_WRITES_MAX || now_bytes + group_bytes > BATCH_BYTES_MAX;
+        if full && !now.is_empty() {
+            all.push(std::mem::take(&mut now));
+            now_bytes = 0;
+        }
+        now_bytes += group_bytes;
+        now.extend(group);
+    }
+    all.push(now);
+    all
 }
 
 const TABLES: [CoreTable; 5] = [
@@ -238,5 +296,56 @@ mod tests {
         assert_eq!(disk.life_of(2, 1).unwrap(), later);
         assert_eq!(disk.life_of(3, 1).unwrap(), 1);
         assert_eq!(disk.life_of(2, later + 1).unwrap(), later + 1);
+    }
+
+    #[test]
+    fn a_step_over_every_replicant_is_stored_with_what_belongs_together_together() {
+        let folder = tempfile::tempdir().unwrap();
+        let memory = MemoryDisk::new(7);
+        let disk = disk(&memory, folder.path());
+        let count = BATCH_WRITES_MAX as u128 + 10;
+        let change = |table, key: Vec<u8>, value: &[u8]| Change {
+            table,
+            key,
+            value: Some(value.to_vec()),
+        };
+        let mut changes = vec![change(CoreTable::Site, Vec::new(), b"site")];
+        changes.push(change(
+            CoreTable::Outbox,
+            9u128.to_be_bytes().to_vec(),
+            b"op",
+        ));
+        for id in 0..count {
+            let key = id.to_be_bytes().to_vec();
+            let entry = [&key[..], &1u64.to_be_bytes()].concat();
+            changes.push(change(CoreTable::Log, entry, b"entry"));
+            changes.push(change(CoreTable::Replicants, key.clone(), b"first"));
+            changes.push(change(CoreTable::Replicants, key, b"last"));
+        }
+        let all = batches(changes.clone());
+        assert!(all.len() > 1);
+        let owners = |batch: &Vec<Change>| -> std::collections::BTreeSet<Vec<u8>> {
+            let own = |change: &&Change| change.table != CoreTable::Outbox;
+            let of = |change: &Change| change.key.get(..16).map(<[u8]>::to_vec);
+            batch.iter().filter(own).filter_map(of).collect()
+        };
+        for (at, batch) in all.iter().enumerate() {
+            assert!(batch.len() <= BATCH_WRITES_MAX);
+            for other in &all[at + 1..] {
+                assert!(owners(batch).is_disjoint(&owners(other)));
+            }
+        }
+        assert_eq!(all.last().unwrap().last().unwrap().table, CoreTable::Site);
+
+        disk.persist(0, changes).unwrap();
+        let found = disk.load(0).unwrap().found;
+        assert_eq!(found.len() as u128, 2 * count + 2);
+        let of_replicant = |(table, ..): &&(CoreTable, _, _)| *table == CoreTable::Replicants;
+        assert!(
+            found
+                .iter()
+                .filter(of_replicant)
+                .all(|(_, _, value)| value == b"last")
+        );
     }
 }

@@ -1,11 +1,11 @@
 //! Which ids are replicants: asked by every request, so an ordinary id costs a few loads and no lock.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeSet, HashMap, HashSet};
 use std::hash::BuildHasher;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, RwLock};
 
-use cheops_core::eventual::{ReplicaState, ReplicantView};
+use cheops_core::eventual::{Glance, ReplicaState, Row};
 use cheops_core::{MeshKey, ReplicantId};
 use cheops_model::SiteName;
 use cheops_rest::{Api, Body, Id, Side};
@@ -47,6 +47,17 @@ pub struct Known {
     pub stale: bool,
 }
 
+/// How many replicants one service has here. Cheap to ask; any thread may.
+#[derive(Clone, Debug, Default)]
+pub struct Population(Arc<AtomicUsize>);
+
+impl Population {
+    /// True if it has none: its requests need not look further.
+    pub fn is_empty(&self) -> bool {
+        self.0.load(Ordering::Acquire) == 0
+    }
+}
+
 /// All replicants of this site, by the ids that name them.
 pub struct Index {
     key: MeshKey,
@@ -62,7 +73,15 @@ struct Maps {
     by_id: HashMap<Arc<str>, HashMap<Arc<str>, ReplicantId>>,
     known: HashMap<ReplicantId, Arc<Known>>,
     below: HashMap<ReplicantId, BTreeSet<ReplicantId>>,
+    populations: HashMap<Arc<str>, Population>,
+    /// Services and kinds, each once: there are few, and replicants are many.
+    words: HashSet<Arc<str>>,
+    /// Sets of sites, likewise.
+    places: HashSet<Arc<[SiteName]>>,
 }
+
+/// So many sets of sites are kept once; beyond, every replicant has its own.
+const PLACES_MAX: usize = 4_096;
 
 impl Index {
     /// Empty.
@@ -85,6 +104,12 @@ impl Index {
     /// True if this site has no replicant at all: most requests need not look further.
     pub fn is_empty(&self) -> bool {
         self.count.load(Ordering::Acquire) == 0
+    }
+
+    /// How many of them a service has, now and from now on.
+    pub fn population(&self, service: &str) -> Population {
+        let mut maps = self.maps.write().unwrap_or_else(|e| e.into_inner());
+        maps.population(service).clone()
     }
 
     /// True if some agent of this mesh made this id for a replicant.
@@ -160,16 +185,15 @@ impl Index {
     }
 
     /// Takes what a shard knows of a replicant now, or that it knows nothing any more.
-    pub(super) fn put(&self, id: ReplicantId, view: Option<&ReplicantView>, here: &SiteName) {
-        let known = view.and_then(|view| known(view, here));
+    pub(super) fn put(&self, id: ReplicantId, glance: Option<Glance<'_>>, here: &SiteName) {
         let mut maps = self.maps.write().unwrap_or_else(|e| e.into_inner());
+        let known = glance.and_then(|glance| maps.known(glance, here));
         match known {
             Some(known) => {
-                let known = Arc::new(known);
                 for name in known.names() {
                     self.mark(name);
                 }
-                maps.put(known);
+                maps.put(Arc::new(known));
             }
             None => maps.forget(id),
         }
@@ -200,6 +224,79 @@ impl Index {
 }
 
 impl Maps {
+    /// None while it has no name.
+    fn known(&mut self, glance: Glance<'_>, here: &SiteName) -> Option<Known> {
+        let meta = glance.meta()?;
+        let row = glance.rows().get(here)?;
+        let deleted = glance.is_deleted();
+        let gone = deleted || row.state == ReplicaState::Deleted;
+        let there = |row: &Row| row.local.is_some() && row.state != ReplicaState::Deleted;
+        let live = glance.rows().iter().filter(|(_, row)| there(row));
+        let (sites, live) = (
+            glance.rows().keys().cloned(),
+            live.map(|pair| pair.0.clone()),
+        );
+        let (sites, live) = (self.place(sites.collect()), self.place(live.collect()));
+        let meta: Arc<str> = meta.into();
+        let local = row.local.as_deref().filter(|_| !gone);
+        let local = local.map(|local| match *local == *meta {
+            true => meta.clone(),
+            false => Arc::from(local),
+        });
+        Some(Known {
+            id: glance.id(),
+            service: self.word(glance.service()),
+            kind: self.kind(glance),
+            meta,
+            local,
+            state: row.state,
+            leader: glance.epoch().site.clone(),
+            sites,
+            live,
+            parent: glance.parent(),
+            deleted,
+            stale: row.applied < glance.last() || row.state == ReplicaState::Diverged,
+        })
+    }
+
+    /// Of its create, which never changes: the request is read once.
+    fn kind(&mut self, glance: Glance<'_>) -> Arc<str> {
+        if let Some(known) = self
+            .known
+            .get(&glance.id())
+            .filter(|it| !it.kind.is_empty())
+        {
+            return known.kind.clone();
+        }
+        let asked = glance.create().and_then(|op| decode::<Asked>(&op.rest));
+        self.word(asked.as_ref().map_or("", |asked| &asked.kind))
+    }
+
+    fn population(&mut self, service: &str) -> &Population {
+        let service = self.word(service);
+        self.populations.entry(service).or_default()
+    }
+
+    fn word(&mut self, text: &str) -> Arc<str> {
+        if let Some(word) = self.words.get(text) {
+            return word.clone();
+        }
+        let word: Arc<str> = text.into();
+        self.words.insert(word.clone());
+        word
+    }
+
+    fn place(&mut self, sites: Vec<SiteName>) -> Arc<[SiteName]> {
+        if let Some(place) = self.places.get(&sites[..]) {
+            return place.clone();
+        }
+        let place: Arc<[SiteName]> = sites.into();
+        if self.places.len() < PLACES_MAX {
+            self.places.insert(place.clone());
+        }
+        place
+    }
+
     fn put(&mut self, known: Arc<Known>) {
         self.forget(known.id);
         let ids = self.by_id.entry(known.service.clone()).or_default();
@@ -211,6 +308,8 @@ impl Maps {
         if let Some(parent) = known.parent {
             self.below.entry(parent).or_default().insert(known.id);
         }
+        let population = &self.population(&known.service).0;
+        population.fetch_add(1, Ordering::Release);
         self.known.insert(known.id, known);
     }
 
@@ -218,6 +317,8 @@ impl Maps {
         let Some(known) = self.known.remove(&id) else {
             return;
         };
+        let population = &self.population(&known.service).0;
+        population.fetch_sub(1, Ordering::Release);
         if let Some(parent) = known.parent
             && let Some(siblings) = self.below.get_mut(&parent)
         {
@@ -242,35 +343,4 @@ impl Known {
             .into_iter()
             .flatten()
     }
-}
-
-/// None while it has no name.
-fn known(view: &ReplicantView, here: &SiteName) -> Option<Known> {
-    let meta = view.meta.as_deref()?;
-    let row = view.rows.get(here)?;
-    let kind = view
-        .create
-        .as_ref()
-        .and_then(|op| decode::<Asked>(&op.rest));
-    let gone = view.deleted || row.state == ReplicaState::Deleted;
-    let last = view.log.last().map_or(view.base, |entry| entry.0);
-    let live = view
-        .rows
-        .iter()
-        .filter(|(_, row)| row.local.is_some() && row.state != ReplicaState::Deleted)
-        .map(|(site, _)| site.clone());
-    Some(Known {
-        id: view.id,
-        service: view.service.as_str().into(),
-        kind: kind.map_or_else(|| Arc::from(""), |asked| asked.kind.into()),
-        meta: meta.into(),
-        local: row.local.as_deref().filter(|_| !gone).map(Arc::from),
-        state: row.state,
-        leader: view.epoch.site.clone(),
-        sites: view.rows.keys().cloned().collect(),
-        live: live.collect(),
-        parent: view.parent,
-        deleted: view.deleted,
-        stale: row.applied < last || row.state == ReplicaState::Diverged,
-    })
 }

@@ -17,6 +17,9 @@ pub(super) const STEP_EVENTS_MAX: usize = 128;
 /// largest operations, about 5 MiB, so that a batch of the store (8 MiB) holds both.
 pub(super) const STEP_BYTES_MAX: usize = 2 << 20;
 
+/// And how many records: with those of one more event, a batch of the store (4,096) holds them.
+pub(super) const STEP_RECORDS_MAX: usize = 2_048;
+
 /// One frame between agents: a full batch of the largest entries fits. A longer one ends the connection.
 pub(super) const FRAME_BYTES_MAX: usize = 32 << 20;
 
@@ -47,6 +50,16 @@ pub(super) const ADOPTED_BYTES_MAX: usize = BODY_BYTES_MAX;
 
 /// A list read to look for one resource. A longer one tells nothing.
 pub(super) const PROBE_BYTES_MAX: usize = 16 << 20;
+
+/// Content that one site gets from another on behalf of an operation: held whole. Larger content has to be brought there by
+/// its client; until then the service refuses what names it.
+pub(super) const CONTENT_BYTES_MAX: usize = 16 << 20;
+
+/// How long that may take.
+pub(super) const CONTENT_TIME_MAX: Duration = Duration::from_secs(30);
+
+/// So many of them at a time, for what they weigh. Others wait.
+pub(super) const BRINGS_MAX: usize = 2;
 
 /// After the disk refused, how long until the records are read again.
 pub(super) const DISK_PAUSE: Duration = Duration::from_millis(500);

@@ -39,7 +39,7 @@ use tokio::sync::{oneshot, watch};
 
 pub use blobs::{BlobSettings, Intake, NotKept, Room, Valve};
 pub use cheops_blob::Reference;
-pub use index::{Index, Known};
+pub use index::{Index, Known, Population};
 pub use limits::BODY_BYTES_MAX;
 pub use shard::NotTaken;
 pub use wire::{Asked, Carried, Content, HOMES, Replied, decode, encode};
@@ -163,17 +163,18 @@ impl Replication {
             path: contents.clone(),
             why: fault.to_string(),
         })?;
-        let outlets = Outlets::new(config.dialer, config.pictures.clone(), runtime.clone());
         let parts = CallerParts {
             here: config.here.clone(),
             index: index.clone(),
             key: key.clone(),
             runtime: runtime.clone(),
+            dialer: config.dialer.clone(),
             pictures: config.pictures.clone(),
             blobs: blobs.clone(),
             shown: config.shown,
         };
         let caller = Caller::new(parts, config.services);
+        let outlets = Outlets::new(config.dialer, config.pictures.clone(), runtime.clone());
         let disk = Arc::new(disk);
         let started = Instant::now();
         let (mut inboxes, mut threads) = (Vec::new(), Vec::new());

@@ -17,7 +17,9 @@ use tokio::sync::{oneshot, watch};
 use super::caller::{Caller, Job};
 use super::disk::{Disk, DiskFault};
 use super::index::Index;
-use super::limits::{DISK_PAUSE, INBOX_MAX, NAP_MAX, STEP_BYTES_MAX, STEP_EVENTS_MAX};
+use super::limits::{
+    DISK_PAUSE, INBOX_MAX, NAP_MAX, STEP_BYTES_MAX, STEP_EVENTS_MAX, STEP_RECORDS_MAX,
+};
 use super::links::Outlets;
 use crate::picture::Picture;
 
@@ -185,7 +187,9 @@ impl Shard {
             while let Some(input) = next {
                 taken += 1;
                 then = self.take(&mut site, input, &mut fresh, &mut out);
-                let full = taken == STEP_EVENTS_MAX || out.bytes() > STEP_BYTES_MAX;
+                let full = taken == STEP_EVENTS_MAX
+                    || out.bytes() > STEP_BYTES_MAX
+                    || out.records() > STEP_RECORDS_MAX;
                 if then == Then::Stop || full {
                     break;
                 }
@@ -310,8 +314,7 @@ impl Shard {
             disk.persist(number, changes)
         })?;
         for id in changed {
-            let view = site.replicant(id);
-            self.seed.index.put(id, view.as_ref(), &self.seed.here);
+            self.seed.index.put(id, site.glance(id), &self.seed.here);
         }
         for effect in effects {
             self.fulfil(site, effect);
@@ -474,11 +477,10 @@ impl Shard {
         for down in self.down.clone() {
             site.step(self.now(), Event::Down(down), &mut out);
         }
-        let all: Vec<ReplicantId> = site.replicants().map(|view| view.id).collect();
+        let all: Vec<ReplicantId> = site.glances().map(|glance| glance.id()).collect();
         self.finish(&site, out)?;
         for id in all {
-            let view = site.replicant(id);
-            self.seed.index.put(id, view.as_ref(), &self.seed.here);
+            self.seed.index.put(id, site.glance(id), &self.seed.here);
         }
         Ok(site)
     }

@@ -13,6 +13,10 @@ pub struct Collection {
     pub kind: Option<String>,
     /// Members that hold their id; `ids.fields` if left out.
     pub id: Option<Vec<String>>,
+    /// True if an id says nothing without its collection: the same name may stand in several that fit this path. Such a
+    /// resource is known by all of its path from the first `{…}` on.
+    #[serde(default)]
+    pub id_is_path: bool,
     /// The header of a create's answer that names the new id, before anything in the body.
     pub id_header: Option<String>,
     /// Bodies are to be kept to the byte: they are not taken apart, and no id is replaced in them.
@@ -44,6 +48,10 @@ pub struct Collection {
     /// How a create is found again without proof.
     #[serde(rename = "match")]
     pub matching: Option<MatchRule>,
+    /// Content that has to be at a site before a resource that names it.
+    pub needs: Option<NeedsRule>,
+    /// The header of a read's answer whose value names the item to the call that deletes it.
+    pub delete_by: Option<String>,
     /// When one may be worked on after it was made.
     pub ready: Option<ReadyRule>,
     /// Members that are the site's own, besides those of the profile.
@@ -190,6 +198,20 @@ pub struct MatchRule {
 
 fn yes() -> bool {
     true
+}
+
+/// Content that a resource names by its digest. A site that lacks it gets it from one that has it.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct NeedsRule {
+    /// Members of the body that name it, `config/digest`; `layers/*/digest` for each of a list.
+    pub members: Vec<String>,
+    /// Where it is, relative to the item: `../blobs/{}`.
+    pub item: String,
+    /// Where POST begins an upload, relative to the item. The `Location` of its answer takes the content by PUT.
+    pub upload: String,
+    /// The query of that PUT that names the content.
+    pub query: String,
 }
 
 /// When a resource may be worked on.

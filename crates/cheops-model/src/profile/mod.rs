@@ -7,8 +7,8 @@ mod collection;
 mod ids;
 
 pub use collection::{
-    CallKind, Chosen, Collection, CreateBy, Given, MarkRule, MatchRule, ReadyRule, RefusalClass,
-    RefusalRule, SubRule, UpdateForm, UpdateRule,
+    CallKind, Chosen, Collection, CreateBy, Given, MarkRule, MatchRule, NeedsRule, ReadyRule,
+    RefusalClass, RefusalRule, SubRule, UpdateForm, UpdateRule,
 };
 pub use ids::{IdRules, Reach};
 

@@ -19,7 +19,7 @@ mod write;
 use std::sync::Arc;
 
 use cheops_core::ReplicantId;
-use cheops_engine::replication::{Known, Replication};
+use cheops_engine::replication::{Known, Population, Replication};
 use cheops_model::{Guarantee, ServiceName, SiteName};
 use cheops_rest::{Absent, Api, Item, Meaning};
 use http::Response;
@@ -43,6 +43,8 @@ pub(crate) struct Replicas {
     pub(crate) api: Arc<Api>,
     pub(crate) service: ServiceName,
     pub(crate) here: SiteName,
+    /// Of this service: ids of another one's replicants are not looked for.
+    pub(crate) population: Population,
 }
 
 /// Where the resources of a scope live, and what is promised of them.
@@ -246,11 +248,11 @@ impl Replicas {
         let index = self.engine.index();
         // Where there is no replicant, which is nearly everywhere, only the id of one that is not
         // known here matters: nothing else has to be understood of the request.
-        if index.is_empty() && !may_hold_id(target(call)) {
+        if self.population.is_empty() && !may_hold_id(target(call)) {
             return Concern::None;
         }
         let meaning = self.classify(call.head.method.as_str(), target(call));
-        let mention = || match index.is_empty() {
+        let mention = || match self.population.is_empty() {
             true => Concern::None,
             false => Concern::Mention,
         };

@@ -1,6 +1,7 @@
 //! One file per command.
 
 pub(crate) mod agent;
+pub(crate) mod bench;
 pub(crate) mod demo;
 pub(crate) mod init;
 pub(crate) mod lint;
@@ -8,6 +9,7 @@ pub(crate) mod replicas;
 pub(crate) mod rtt;
 pub(crate) mod scope;
 pub(crate) mod site;
+mod stage;
 pub(crate) mod status;
 
 /// Runs a command that asks over the network.

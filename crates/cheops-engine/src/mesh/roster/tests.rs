@@ -9,10 +9,7 @@ fn site(name: &str) -> SiteName {
 }
 
 fn now() -> Now {
-    Now {
-        instant: Instant::now(),
-        time: SystemTime::now(),
-    }
+    Now::read()
 }
 
 fn announcement(name: &str) -> Announcement {
@@ -60,6 +57,7 @@ fn view(roster: &mut Roster, change: Change) -> View {
             state: None,
             reach: Reach::Untried,
             place: None,
+            near: None,
         },
         backlogs: &Backlogs::default(),
     };

@@ -71,6 +71,7 @@ impl Blobs {
         from: impl IntoIterator<Item = SiteName>,
         waiting: Option<ReplicantId>,
     ) {
+        self.mark_used();
         let here = self.0.here.clone();
         let mut fetches = self.fetches();
         let fetch = fetches.entry(of).or_insert_with(|| Fetch {
@@ -139,7 +140,12 @@ impl Blobs {
             tokio::time::sleep(pause).await;
         }
         let Some(partial) = partial else { return };
-        let finished = tokio::task::spawn_blocking(move || partial.finish()).await;
+        let finish = move || match store.has(of) {
+            // A client has brought it meanwhile.
+            true => Ok(()),
+            false => partial.finish().map(drop),
+        };
+        let finished = tokio::task::spawn_blocking(finish).await;
         let waiting = self.fetches().remove(&of).map(|fetch| fetch.waiting);
         if let Ok(Err(fault)) = finished {
             tracing::warn!(%of, %fault, "a content could not be kept; it is fetched again");

@@ -25,8 +25,8 @@ impl Blobs {
             tokio::time::sleep(MARK_EVERY.max(took * MARK_SHARE)).await;
             if !self.0.used.load(Ordering::Relaxed) {
                 self.0.nudge.notified().await;
-                self.mark_used();
             }
+            self.mark_used();
             let started = Instant::now();
             self.keep_once().await;
             took = started.elapsed();
@@ -39,6 +39,11 @@ impl Blobs {
         let Some(needed) = self.needed().await else {
             return;
         };
+        if needed.is_empty() && self.0.store.bytes() == 0 {
+            // Until somebody brings a content or asks for one, nobody need look again.
+            self.0.used.store(false, Ordering::Relaxed);
+            return;
+        }
         let all: HashSet<Reference> = needed.keys().copied().collect();
         self.stop_fetching(|of| all.contains(of));
         let swept = tokio::task::spawn_blocking(move || mark.sweep(&all)).await;

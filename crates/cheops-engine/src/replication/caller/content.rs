@@ -81,10 +81,7 @@ impl Desk<'_> {
     /// Not before its content is here.
     fn wait_for(&self, of: Reference) -> Outcome {
         let sites = self.sites.iter().cloned();
-        self.inner
-            .around
-            .blobs
-            .want(of, sites, Some(self.replicant));
+        self.inner.blobs.want(of, sites, Some(self.replicant));
         Outcome::Waits(Wait::Blob)
     }
 

@@ -20,6 +20,7 @@ impl Desk<'_> {
     }
 
     async fn create_as_asked(&self, op: &Operation, asked: &Asked) -> Outcome {
+        self.bring(asked).await;
         // It has the id that was chosen for it before it is there.
         let chosen = self.chosen(asked);
         let Local { target, body } = match self.localise(asked, chosen.as_deref()) {
@@ -166,6 +167,7 @@ impl Desk<'_> {
             content: None,
             ..asked.clone()
         };
+        self.bring(&written).await;
         let local = self.localise(&written, None)?;
         let request = request(
             &call.method,

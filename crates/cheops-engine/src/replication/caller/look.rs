@@ -87,7 +87,14 @@ impl Desk<'_> {
         bytes_max: usize,
     ) -> Result<Heard, Outcome> {
         let request = request("GET", target, name, &With::Rights, Vec::new());
-        let request = request.ok_or(Outcome::NotSent)?;
+        let mut request = request.ok_or(Outcome::NotSent)?;
+        // What is kept to the byte is asked for in the form in which it was written.
+        if let Some(media) = name.header("content-type")
+            && self.api().is_opaque(&name.kind)
+            && let Ok(media) = header::HeaderValue::from_bytes(media)
+        {
+            request.headers_mut().insert(header::ACCEPT, media);
+        }
         self.ask(request, bytes_max).await
     }
 

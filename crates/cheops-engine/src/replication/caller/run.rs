@@ -4,7 +4,7 @@ use cheops_core::operation::{Fields, Kind, Refusal};
 use cheops_core::{Operation, Outcome, ReplicantId};
 use cheops_rest::{CallKind, Class, Ready};
 
-use super::super::limits::ANSWER_BYTES_MAX;
+use super::super::limits::{ANSWER_BYTES_MAX, PROBE_BYTES_MAX};
 use super::super::wire::Asked;
 use super::{Desk, Local, UNPROCESSABLE, With, refused, request};
 
@@ -12,10 +12,10 @@ use super::{Desk, Local, UNPROCESSABLE, With, refused, request};
 const PRECONDITION_FAILED: u16 = 412;
 /// It is as it is to be.
 const NOT_MODIFIED: u16 = 304;
-/// It is not there.
-const NOT_FOUND: u16 = 404;
 /// Something lies below it.
 const CONFLICT: u16 = 409;
+/// Nothing is there.
+const NOT_FOUND: u16 = 404;
 /// Not yet ready to be worked on.
 const TOO_EARLY: u16 = 425;
 
@@ -30,6 +30,7 @@ impl Desk<'_> {
         {
             return outcome;
         }
+        self.bring(&asked).await;
         let Local { target, body } = match self.localise(&asked, local) {
             Ok(found) => found,
             Err(outcome) => return outcome,
@@ -168,6 +169,14 @@ impl Desk<'_> {
             .filter(|asked| asked.method == "DELETE");
         let target = asked_to.and_then(|asked| self.localise(asked, Some(local)).ok());
         let target = target.map_or(item, |local| local.target);
+        let target = match self.api().delete_by(&made.kind) {
+            Some(header) => match self.named_by(header, &target, made).await {
+                Ok(Some(target)) => target,
+                Ok(None) => return gone(),
+                Err(outcome) => return outcome,
+            },
+            None => target,
+        };
         let with = With::All(self.api());
         let Some(request) = request("DELETE", &target, name, &with, Vec::new()) else {
             return refused(Refusal::Verdict, UNPROCESSABLE);
@@ -176,6 +185,25 @@ impl Desk<'_> {
             Ok(heard) => self.outcome(CallKind::Delete, &heard, name, None),
             Err(outcome) => outcome,
         }
+    }
+
+    /// The item by the name that its service deletes it by; none if it is not there.
+    async fn named_by(
+        &self,
+        header: &str,
+        item: &str,
+        made: &Asked,
+    ) -> Result<Option<String>, Outcome> {
+        let heard = self.get(item, made, PROBE_BYTES_MAX).await;
+        let heard = heard.map_err(|_| Outcome::NotSent)?;
+        if heard.status.as_u16() == NOT_FOUND {
+            return Ok(None);
+        }
+        let name = heard.headers.get(header).and_then(|v| v.to_str().ok());
+        let (Some(name), Some((folder, _))) = (name, item.rsplit_once('/')) else {
+            return Err(Outcome::NotSent);
+        };
+        Ok(Some(format!("{folder}/{name}")))
     }
 
     async fn still_ours(
@@ -199,8 +227,17 @@ impl Desk<'_> {
                 Ok(self.api().still_has(&made.kind, &body, fields))
             }
             // Gone: nothing is left to be careful about.
-            _ if heard.status.as_u16() == 404 => Ok(true),
+            _ if heard.status.as_u16() == NOT_FOUND => Ok(true),
             _ => Err(Outcome::NotSent),
         }
+    }
+}
+
+/// What is not there need not be deleted.
+fn gone() -> Outcome {
+    Outcome::Applied {
+        status: NOT_FOUND,
+        local: None,
+        body: Vec::new(),
     }
 }

@@ -11,14 +11,14 @@ use hyper_util::rt::TokioIo;
 use tokio::net::TcpStream;
 
 /// What came back.
-pub(super) struct Answer {
-    pub(super) status: u16,
-    pub(super) served_by: String,
-    pub(super) body: serde_json::Value,
+pub(in super::super) struct Answer {
+    pub(in super::super) status: u16,
+    pub(in super::super) served_by: String,
+    pub(in super::super) body: serde_json::Value,
 }
 
 /// Sends one request; JSON both ways, or text where it is not.
-pub(super) async fn ask(
+pub(in super::super) async fn ask(
     method: &str,
     address: SocketAddr,
     path: &str,

@@ -1,16 +1,18 @@
 //! `cheops demo`: sites, sample services and the distance between them, on one machine.
 
-mod http;
+pub(super) mod http;
 mod replication;
-mod stage;
 mod story;
 
 use std::fmt::Write;
 use std::process::ExitCode;
 
+use super::stage::{Setting, Stage};
 use crate::cli::DemoArgs;
 use crate::terminal;
-use stage::Stage;
+
+/// Between the sites.
+const ROUND_TRIPS_MS: [u64; 3] = [12, 48, 90];
 
 pub(crate) fn run(args: &DemoArgs) -> anyhow::Result<ExitCode> {
     super::block_on(async {
@@ -18,7 +20,12 @@ pub(crate) fn run(args: &DemoArgs) -> anyhow::Result<ExitCode> {
             "starting {} sites, each an image and a compute service",
             args.sites
         ));
-        let stage = Stage::set(args.sites, args.verbose).await?;
+        let stage = Stage::set(Setting {
+            sites: args.sites,
+            round_trips_ms: &ROUND_TRIPS_MS,
+            verbose: args.verbose,
+        })
+        .await?;
         terminal::print(&stage.describe());
         let outcome = if args.script {
             story::tell(&stage).await

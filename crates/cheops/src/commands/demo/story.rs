@@ -3,8 +3,8 @@
 use std::process::ExitCode;
 use std::time::Instant;
 
+use super::super::stage::Stage;
 use super::http::{Answer, ask};
-use super::stage::Stage;
 use crate::terminal;
 
 /// Tells the story. Exit 0 only if every answer was as it has to be.

@@ -126,7 +126,7 @@ fn page(item: &OperationItem) -> String {
             number(step.attempts),
             step.received
                 .map_or_else(|| "-".to_owned(), |got| share(got, of)),
-            clip(or_dash(step.error.as_deref()), 48),
+            clip(or_dash(step.error.as_deref()), 38),
         ]);
     }
     let _ = write!(text, "{}", terminal::columns(&rows));

@@ -1,4 +1,4 @@
-//! A small line chart as SVG, light enough to be kept beside the text.
+//! A small line chart as SVG, light enough to be kept beside the text. Text in, text out: no I/O.
 
 use std::fmt::Write;
 
@@ -20,8 +20,35 @@ const BOTTOM: f64 = 40.0;
 const COLOURS: [&str; 4] = ["#1b6ca8", "#c8553d", "#3a7d44", "#6b4e9b"];
 const DASHES: [&str; 4] = ["none", "6 3", "2 3", "8 3 2 3"];
 
-/// A chart with a logarithmic x axis and a y axis from 0 to `y_max`.
-pub fn chart(title: &str, y_name: &str, y_max: f64, series: &[Series]) -> String {
+/// How far apart values of x stand.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Scale {
+    /// As they are.
+    Linear,
+    /// By their ratio; all above 0.
+    Logarithmic,
+}
+
+/// What is drawn along x.
+#[derive(Clone, Copy, Debug)]
+pub struct Across<'a> {
+    /// What it is.
+    pub name: &'a str,
+    /// How it is spaced.
+    pub scale: Scale,
+}
+
+/// Values of x that are written below the chart: all if they are few, else so many, evenly chosen.
+const TICKS_MAX: usize = 9;
+
+/// A chart with a y axis from 0 to `y_max`.
+pub fn chart(
+    title: &str,
+    across: Across<'_>,
+    y_name: &str,
+    y_max: f64,
+    series: &[Series],
+) -> String {
     let xs = || {
         series
             .iter()
@@ -31,17 +58,23 @@ pub fn chart(title: &str, y_name: &str, y_max: f64, series: &[Series]) -> String
         (low.min(x), high.max(x))
     });
     let x_of = |x: f64| {
-        let share = (x.ln() - low.ln()) / (high.ln() - low.ln()).max(f64::MIN_POSITIVE);
+        let share = match across.scale {
+            Scale::Linear => (x - low) / (high - low).max(f64::MIN_POSITIVE),
+            Scale::Logarithmic => {
+                (x.ln() - low.ln()) / (high.ln() - low.ln()).max(f64::MIN_POSITIVE)
+            }
+        };
         LEFT + share * (WIDTH - LEFT - RIGHT)
     };
     let y_of = |y: f64| HEIGHT - BOTTOM - y / y_max * (HEIGHT - TOP - BOTTOM);
     let mut out = String::new();
+    let x_name = across.name;
     let _ = writeln!(
         out,
         "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {WIDTH} {HEIGHT}\" font-family=\"sans-serif\" \
          font-size=\"12\" fill=\"#333\">\n<title>{title}</title>\n<rect width=\"{WIDTH}\" height=\"{HEIGHT}\" fill=\"#fff\"/>\n\
          <text x=\"{LEFT}\" y=\"18\" font-size=\"14\">{title}</text>\n\
-         <text x=\"{LEFT}\" y=\"{}\" dx=\"{}\" text-anchor=\"middle\">sites</text>\n\
+         <text x=\"{LEFT}\" y=\"{}\" dx=\"{}\" text-anchor=\"middle\">{x_name}</text>\n\
          <text transform=\"translate(14 {}) rotate(-90)\" text-anchor=\"middle\">{y_name}</text>",
         HEIGHT - 6.0,
         (WIDTH - LEFT - RIGHT) / 2.0,
@@ -62,7 +95,8 @@ pub fn chart(title: &str, y_name: &str, y_max: f64, series: &[Series]) -> String
     let mut ticks: Vec<f64> = xs().collect();
     ticks.sort_by(f64::total_cmp);
     ticks.dedup();
-    for x in ticks {
+    let every = ticks.len().div_ceil(TICKS_MAX).max(1);
+    for x in ticks.into_iter().step_by(every) {
         let y = HEIGHT - BOTTOM + 16.0;
         let _ = writeln!(
             out,
@@ -90,4 +124,34 @@ pub fn chart(title: &str, y_name: &str, y_max: f64, series: &[Series]) -> String
     }
     out.push_str("</svg>\n");
     out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_series_has_its_line_and_its_name_and_few_ticks_are_written() {
+        let points = (1..=100).map(|x| (f64::from(x), f64::from(x))).collect();
+        let one = Series {
+            name: "one".to_owned(),
+            points,
+        };
+        let two = Series {
+            name: "two".to_owned(),
+            points: vec![(1.0, 50.0), (100.0, 0.0)],
+        };
+        for scale in [Scale::Linear, Scale::Logarithmic] {
+            let across = Across {
+                name: "seconds",
+                scale,
+            };
+            let drawn = chart("T", across, "MB", 100.0, &[one.clone(), two.clone()]);
+            assert_eq!(drawn.matches("<polyline").count(), 2);
+            assert!(drawn.contains(">one</text>") && drawn.contains(">two</text>"));
+            assert!(drawn.contains(">seconds</text>") && drawn.contains(">MB</text>"));
+            assert!(drawn.matches("text-anchor=\"middle\"").count() <= TICKS_MAX + 2);
+            assert!(!drawn.contains("NaN"));
+        }
+    }
 }

@@ -1,8 +1,8 @@
-//! Everything the demo runs: an agent process per site, sample services, links with delays.
+//! Sites on this machine, for the demo and the benchmarks: an agent process each, sample services, links with delays.
 
 use std::fmt::Write;
 use std::net::{SocketAddr, TcpListener as StdListener};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use std::time::Duration;
 
@@ -20,16 +20,25 @@ use tokio::process::{Child, Command};
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep, timeout};
 
-/// Round trips between sites, in the order of pairs (1,2), (1,3), (2,3), …
-const ROUND_TRIPS_MS: [u64; 3] = [12, 48, 90];
-
 /// How long agents and links may take to come up.
 const START_TIME_MAX: Duration = Duration::from_secs(20);
 
-/// The demo, running.
+/// What to set up.
+pub(super) struct Setting<'a> {
+    pub(super) sites: u8,
+    /// Between sites, in the order of pairs (1,2), (1,3), (2,3), and again from the first; none: they reach each
+    /// other directly, and cannot be cut.
+    pub(super) round_trips_ms: &'a [u64],
+    /// Show what the agents log.
+    pub(super) verbose: bool,
+}
+
+/// All of it, running.
 pub(super) struct Stage {
     pub(super) sites: Vec<Site>,
     links: Vec<Link>,
+    round_trips_ms: Vec<u64>,
+    verbose: bool,
     samples: JoinSet<()>,
     folder: TempDir,
 }
@@ -53,11 +62,15 @@ struct Link {
 
 impl Stage {
     /// Starts everything and waits until every site is connected to every other.
-    pub(super) async fn set(count: u8, verbose: bool) -> anyhow::Result<Stage> {
-        let folder = tempfile::Builder::new().prefix("cheops-demo-").tempdir()?;
+    pub(super) async fn set(setting: Setting<'_>) -> anyhow::Result<Stage> {
+        let folder = tempfile::Builder::new().prefix("cheops-").tempdir()?;
         let mut stage = Stage {
-            sites: (1..=count).map(site).collect::<anyhow::Result<_>>()?,
+            sites: (1..=setting.sites)
+                .map(site)
+                .collect::<anyhow::Result<_>>()?,
             links: Vec::new(),
+            round_trips_ms: setting.round_trips_ms.to_vec(),
+            verbose: setting.verbose,
             samples: JoinSet::new(),
             folder,
         };
@@ -66,21 +79,48 @@ impl Stage {
         stage.lay_links()?;
         for place in 0..stage.sites.len() {
             let config = stage.start_samples(place).await?;
-            let file = stage
-                .folder
-                .path()
-                .join(format!("{}.toml", stage.sites[place].name));
-            std::fs::write(&file, config)?;
-            stage.sites[place].agent = Some(start_agent(&file, verbose).await?);
+            std::fs::write(stage.file(place), config)?;
+            stage.start_agent(place).await?;
         }
         stage.wait_connected().await?;
         Ok(stage)
     }
 
+    fn file(&self, place: usize) -> PathBuf {
+        let name = format!("{}.toml", self.sites[place].name);
+        self.folder.path().join(name)
+    }
+
+    /// Where a site's agent keeps its records.
+    pub(super) fn data(&self, place: usize) -> PathBuf {
+        let name = format!("data-{}", self.sites[place].name);
+        self.folder.path().join(name)
+    }
+
+    async fn start_agent(&mut self, place: usize) -> anyhow::Result<()> {
+        let agent = start_agent(&self.file(place), self.verbose).await?;
+        self.sites[place].agent = Some(agent);
+        Ok(())
+    }
+
+    /// Stops a site's agent and starts it again; returns how long it took to be ready.
+    pub(super) async fn restart(&mut self, place: usize) -> anyhow::Result<Duration> {
+        if let Some(mut agent) = self.sites[place].agent.take() {
+            drop(agent.stdin.take());
+            agent.wait().await?;
+        }
+        let started = Instant::now();
+        self.start_agent(place).await?;
+        Ok(started.elapsed())
+    }
+
     fn lay_links(&mut self) -> anyhow::Result<()> {
+        if self.round_trips_ms.is_empty() {
+            return Ok(());
+        }
         for from in 0..self.sites.len() {
             for to in (0..self.sites.len()).filter(|to| *to != from) {
-                let one_way = Duration::from_millis(round_trip_ms(from, to)) / 2;
+                let one_way = Duration::from_millis(self.round_trip_ms(from, to)) / 2;
                 let relay = Relay::start(self.sites[to].mesh, Shape::with_delay(one_way))?;
                 self.links.push(Link { from, to, relay });
             }
@@ -110,7 +150,7 @@ impl Stage {
     fn configuration(&self, place: usize, backends: (SocketAddr, SocketAddr)) -> String {
         let site = &self.sites[place];
         let name = &site.name;
-        let data = self.folder.path().join(format!("data-{name}"));
+        let data = self.data(place);
         let identity = self.folder.path().join("mesh").join(name.as_str());
         let mut text = format!(
             "site = \"{name}\"\ndata = {data:?}\nthreads = 1\n\
@@ -123,9 +163,13 @@ impl Stage {
             .iter()
             .filter(|link| link.from == place)
             .collect();
+        let direct = self.sites.iter().map(|other| other.mesh);
+        let direct = direct.filter(|_| self.links.is_empty());
         let join: Vec<_> = links
             .iter()
-            .map(|l| format!("\"{}\"", l.relay.address()))
+            .map(|link| link.relay.address())
+            .chain(direct.filter(|mesh| *mesh != site.mesh))
+            .map(|address| format!("\"{address}\""))
             .collect();
         let _ = writeln!(text, "join = [{}]\n[mesh.routes]", join.join(", "));
         for link in links {
@@ -205,6 +249,12 @@ impl Stage {
             .try_for_each(|link| Ok(link.relay.heal()?))
     }
 
+    fn round_trip_ms(&self, a: usize, b: usize) -> u64 {
+        let (low, high) = (a.min(b), a.max(b));
+        let all = &self.round_trips_ms;
+        all[(high * (high - 1) / 2 + low) % all.len()]
+    }
+
     fn links_of(&self, place: usize) -> impl Iterator<Item = &Link> {
         self.links
             .iter()
@@ -217,11 +267,8 @@ impl Stage {
             let far: Vec<String> = (0..self.sites.len())
                 .filter(|other| *other != place)
                 .map(|other| {
-                    format!(
-                        "{} {} ms",
-                        self.sites[other].name,
-                        round_trip_ms(place, other)
-                    )
+                    let round_trip_ms = self.round_trip_ms(place, other);
+                    format!("{} {round_trip_ms} ms", self.sites[other].name)
                 })
                 .collect();
             let _ = writeln!(
@@ -258,9 +305,11 @@ impl Stage {
     }
 }
 
-fn round_trip_ms(a: usize, b: usize) -> u64 {
-    let (low, high) = (a.min(b), a.max(b));
-    ROUND_TRIPS_MS[(high * (high - 1) / 2 + low) % ROUND_TRIPS_MS.len()]
+impl Site {
+    /// Of its agent, while it runs.
+    pub(super) fn pid(&self) -> Option<u32> {
+        self.agent.as_ref().and_then(Child::id)
+    }
 }
 
 fn site(number: u8) -> anyhow::Result<Site> {

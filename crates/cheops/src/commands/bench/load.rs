@@ -1,0 +1,218 @@
+//! Clients: so many connections, each asking again as soon as it is answered, or at a steady rate.
+
+use std::net::SocketAddr;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use anyhow::{Context, bail};
+use bytes::Bytes;
+use http_body_util::{BodyExt, Full};
+use hyper::client::conn::http1::{self, SendRequest};
+use hyper_util::rt::TokioIo;
+use tokio::net::TcpStream;
+use tokio::task::JoinSet;
+use tokio::time::{Instant, MissedTickBehavior, interval, timeout};
+
+/// No answer takes as long; a benchmark that waits for ever tells nothing.
+const ANSWER_TIME_MAX: Duration = Duration::from_secs(30);
+
+/// One request to make.
+#[derive(Clone, Debug)]
+pub(super) struct Ask {
+    pub(super) method: &'static str,
+    pub(super) path: String,
+    pub(super) scope: Option<&'static str>,
+    pub(super) body: String,
+}
+
+/// What came back.
+pub(super) struct Answer {
+    pub(super) status: u16,
+    /// The meta-id, if it is about a replicant.
+    pub(super) resource: Option<String>,
+    pub(super) took: Duration,
+}
+
+/// One connection.
+pub(super) struct Client {
+    address: SocketAddr,
+    sender: SendRequest<Full<Bytes>>,
+}
+
+impl Client {
+    pub(super) async fn connect(address: SocketAddr) -> anyhow::Result<Client> {
+        let stream = TcpStream::connect(address).await?;
+        stream.set_nodelay(true)?;
+        let (sender, connection) = http1::handshake(TokioIo::new(stream)).await?;
+        tokio::spawn(connection);
+        Ok(Client { address, sender })
+    }
+
+    pub(super) async fn ask(&mut self, ask: &Ask) -> anyhow::Result<Answer> {
+        let started = Instant::now();
+        let mut request = hyper::Request::builder()
+            .method(ask.method)
+            .uri(&ask.path)
+            .header("host", self.address.to_string());
+        if !ask.body.is_empty() {
+            request = request.header("content-type", "application/json");
+        }
+        if let Some(scope) = ask.scope {
+            request = request.header("x-scope", scope);
+        }
+        let request = request.body(Full::new(Bytes::from(ask.body.clone())))?;
+        let exchange = async {
+            let response = self.sender.send_request(request).await?;
+            let (head, body) = response.into_parts();
+            body.collect().await?;
+            anyhow::Ok(head)
+        };
+        let head = timeout(ANSWER_TIME_MAX, exchange)
+            .await
+            .context("no answer in 30 s")??;
+        let resource = head.headers.get("x-cheops-resource");
+        Ok(Answer {
+            status: head.status.as_u16(),
+            resource: resource.and_then(|value| Some(value.to_str().ok()?.to_owned())),
+            took: started.elapsed(),
+        })
+    }
+}
+
+/// What a load came to.
+#[derive(Default)]
+pub(super) struct Outcome {
+    pub(super) took: Duration,
+    pub(super) latencies_us: Vec<u64>,
+    /// Meta-ids, in the order of the requests.
+    pub(super) resources: Vec<String>,
+    /// Answers other than 2xx.
+    pub(super) failed: usize,
+}
+
+impl Outcome {
+    pub(super) fn per_second(&self) -> f64 {
+        self.latencies_us.len() as f64 / self.took.as_secs_f64().max(1e-9)
+    }
+}
+
+/// Makes `count` requests over that many connections; `make` says which.
+pub(super) async fn closed(
+    address: SocketAddr,
+    connections: usize,
+    count: usize,
+    make: impl Fn(usize) -> Ask + Send + Sync + 'static,
+) -> anyhow::Result<Outcome> {
+    let (make, next) = (Arc::new(make), Arc::new(AtomicUsize::new(0)));
+    let mut clients = Vec::new();
+    for _ in 0..connections {
+        clients.push(Client::connect(address).await?);
+    }
+    let mut tasks = JoinSet::new();
+    let started = Instant::now();
+    for mut client in clients {
+        let (make, next) = (make.clone(), next.clone());
+        tasks.spawn(async move {
+            let mut seen = Vec::new();
+            loop {
+                let number = next.fetch_add(1, Ordering::Relaxed);
+                if number >= count {
+                    return anyhow::Ok(seen);
+                }
+                seen.push((number, client.ask(&make(number)).await?));
+            }
+        });
+    }
+    let mut all = Vec::new();
+    while let Some(done) = tasks.join_next().await {
+        all.extend(done??);
+    }
+    let took = started.elapsed();
+    all.sort_by_key(|(number, _)| *number);
+    let mut outcome = Outcome {
+        took,
+        ..Outcome::default()
+    };
+    for (_, answer) in all {
+        outcome.latencies_us.push(answer.took.as_micros() as u64);
+        outcome.failed += usize::from(!(200..300).contains(&answer.status));
+        outcome.resources.extend(answer.resource);
+    }
+    if outcome.failed > count / 100 {
+        bail!("{} of {count} requests failed", outcome.failed);
+    }
+    Ok(outcome)
+}
+
+/// Requests at a steady rate until told to stop: what is late counts as late.
+pub(super) struct Steady {
+    stop: Arc<AtomicBool>,
+    tasks: JoinSet<anyhow::Result<()>>,
+    seen: Arc<Mutex<Vec<u64>>>,
+}
+
+impl Steady {
+    pub(super) async fn start(
+        address: SocketAddr,
+        per_second: u32,
+        ask: Ask,
+    ) -> anyhow::Result<Steady> {
+        const CLIENTS: u32 = 8;
+        let stop = Arc::new(AtomicBool::new(false));
+        let seen: Arc<Mutex<Vec<u64>>> = Arc::default();
+        let mut tasks = JoinSet::new();
+        for _ in 0..CLIENTS {
+            let mut client = Client::connect(address).await?;
+            let (stop, seen, ask) = (Arc::clone(&stop), Arc::clone(&seen), ask.clone());
+            let mut beat = interval(Duration::from_secs(1) * CLIENTS / per_second.max(1));
+            beat.set_missed_tick_behavior(MissedTickBehavior::Burst);
+            tasks.spawn(async move {
+                while !stop.load(Ordering::Relaxed) {
+                    let due = beat.tick().await;
+                    let answer = client.ask(&ask).await?;
+                    if answer.status != 200 {
+                        bail!("local traffic was answered {}", answer.status);
+                    }
+                    let took_us = due.elapsed().as_micros() as u64;
+                    seen.lock().unwrap_or_else(|e| e.into_inner()).push(took_us);
+                }
+                Ok(())
+            });
+        }
+        Ok(Steady { stop, tasks, seen })
+    }
+
+    /// Ends it; returns how long answers took, in microseconds.
+    pub(super) async fn stop(mut self) -> anyhow::Result<Vec<u64>> {
+        self.stop.store(true, Ordering::Relaxed);
+        while let Some(done) = self.tasks.join_next().await {
+            done??;
+        }
+        let seen = self.seen.lock().unwrap_or_else(|e| e.into_inner());
+        Ok(seen.clone())
+    }
+}
+
+/// A create of an image, as long as an ordinary one.
+pub(super) fn create(scope: &'static str, number: usize) -> Ask {
+    Ask {
+        method: "POST",
+        path: "/images".to_owned(),
+        scope: Some(scope),
+        body: format!(
+            "{{\"name\":\"image-{number}\",\"description\":\"{}\"}}",
+            "x".repeat(64)
+        ),
+    }
+}
+
+/// An update of one.
+pub(super) fn update(id: &str, number: usize) -> Ask {
+    Ask {
+        method: "PATCH",
+        path: format!("/images/{id}"),
+        scope: None,
+        body: format!("{{\"description\":\"{number:064}\"}}"),
+    }
+}
