@@ -82,8 +82,12 @@ impl Replicant {
                 self.rescope(next.op, shared, out);
                 continue;
             }
-            if let (Kind::Create, Naming::Adopted(local)) = (next.op.kind, &next.naming) {
-                let local = Some(local.clone());
+            let adopted = match &next.naming {
+                Naming::Adopted(local) | Naming::Kept(local) => Some(local.clone()),
+                Naming::Minted | Naming::Chosen(_) => None,
+            };
+            if let (Kind::Create, Some(local)) = (next.op.kind, adopted) {
+                let local = Some(local);
                 let next = self.pending.pop_front().expect("it was in front");
                 self.pass(next.op, 200, local, Vec::new(), shared, out);
                 continue;

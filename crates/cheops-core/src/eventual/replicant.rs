@@ -225,7 +225,7 @@ impl Replicant {
             doubt: submission.doubt,
             handover: submission.handover,
             meta: match &submission.naming {
-                Naming::Chosen(name) => Some(name.clone()),
+                Naming::Chosen(name) | Naming::Kept(name) => Some(name.clone()),
                 Naming::Minted | Naming::Adopted(_) => None,
             },
             parent: submission.parent,

@@ -154,7 +154,13 @@ impl Site {
             } => self.complete(client, op, wait_ms, out),
             Event::Message { from, envelope } => self.receive(from, envelope, out),
             Event::Outcome { call, outcome } => self.on_outcome(call, outcome, out),
-            Event::Up(site) => self.on_up(&site),
+            Event::Up(site) => {
+                // Whoever has forgotten its earlier runs hears of them before it does anything.
+                if !self.shared.record.removed.contains(&site) {
+                    self.shared.introduce(&site, out);
+                }
+                self.on_up(&site);
+            }
             Event::Down(site) => _ = self.shared.down.insert(site),
             Event::Tick => (),
             Event::Promote(id) => self.promote(id),
@@ -261,16 +267,16 @@ impl Site {
                 self.shared.down.remove(&from);
                 self.on_message(&from, message, out);
             }
-            Verdict::Introduce => self.shared.introduce(&from, out),
             Verdict::Met => {
                 self.shared.incarnations.insert(from.clone(), incarnation);
                 self.on_up(&from);
             }
-            Verdict::Drop if self.shared.planted(Bug::TakeLateMessages) => {
+            Verdict::Drop | Verdict::Stale if self.shared.planted(Bug::TakeLateMessages) => {
                 if let Some(message) = late {
                     self.on_message(&from, message, out);
                 }
             }
+            Verdict::Introduce | Verdict::Stale => self.shared.introduce(&from, out),
             Verdict::Drop => (),
         }
     }

@@ -233,7 +233,7 @@ impl Site {
     fn accept_unknown(&mut self, waiter: Waiter, submission: Submission, out: &mut Output) {
         let op = submission.op.id;
         let involved = submission.sites.contains(&self.shared.me);
-        let adopts = matches!(submission.naming, Naming::Adopted(_));
+        let adopts = matches!(submission.naming, Naming::Adopted(_) | Naming::Kept(_));
         if adopts && (!involved || matches!(waiter.asker, Asker::Peer(_))) {
             // Only the site whose service has it knows it by that name.
             return self.shared.tell(op, waiter, Answer::Conflict, out);

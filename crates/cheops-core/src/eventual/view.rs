@@ -8,7 +8,7 @@ use super::log::{Body, Runs, Stage};
 use super::message::Row;
 use super::replicant::{Mend, Recovery, Replicant};
 use super::site::Site;
-use crate::ids::{Epoch, OperationId, Position, ReplicantId};
+use crate::ids::{Boot, Epoch, OperationId, Position, ReplicantId};
 use crate::operation::{Fields, Form, Handover, Operation};
 
 /// One replicant as this site knows it.
@@ -62,6 +62,11 @@ impl Site {
     /// This site.
     pub fn name(&self) -> &SiteName {
         &self.shared.me
+    }
+
+    /// The run of this site's agent.
+    pub fn boot(&self) -> Boot {
+        self.shared.boot
     }
 
     /// Every replicant of this site.

@@ -7,8 +7,11 @@
 mod answer;
 mod body;
 mod content;
+mod documents;
 mod ids;
 mod list;
+mod precondition;
+mod queue;
 mod read;
 mod submission;
 mod write;
@@ -28,7 +31,9 @@ use crate::problem::Problem;
 use crate::route::Journey;
 use crate::service::Service;
 pub(crate) use answer::operation_url;
+pub(crate) use documents::Documents;
 use ids::{Ids, fits};
+pub(crate) use queue::{Queue, carry};
 use write::Wanted;
 
 /// What the data plane needs to know of one service to replicate its resources.
