@@ -1,8 +1,6 @@
 //! The folder of contents through crashes, torn and changed files, wrong chunks and full disks.
 #![allow(clippy::unwrap_used, reason = "a test may fail")]
 
-#![allow(clippy::unwrap_used, reason = "a test")]
-
 use std::collections::HashSet;
 use std::fs;
 use std::path::{Path, PathBuf};

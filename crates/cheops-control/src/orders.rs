@@ -160,7 +160,7 @@ impl Placed {
             Plan::Replicate {
                 of,
                 guarantee: Guarantee::Eventual { failover, .. },
-            } => (of, failover.clone()),
+            } => (of, *failover),
             plan => return Err(bad(format!("no agent places resources by {plan} yet"))),
         };
         let site = |plan: &Plan| match plan {

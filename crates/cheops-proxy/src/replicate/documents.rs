@@ -96,7 +96,7 @@ impl Documents {
             let map = |id: &Id<'_>| ids.to_meta(id);
             // Not what it says it is: nothing in it can be an id.
             let one = self.replicas.api.rewrite_body(&body, map);
-            shown.extend_from_slice(&one.unwrap_or(std::borrow::Cow::Borrowed(&body.bytes)));
+            shown.extend_from_slice(&one.unwrap_or(std::borrow::Cow::Borrowed(body.bytes)));
             left = rest;
             scan = Scan::default();
         }
