@@ -64,3 +64,4 @@ fn a_site_away_for_too_long_or_for_too_much_needs_settle() {
         let view = bench.sites[&name("a")].replicant(ReplicantId(7)).unwrap();
         assert_eq!(view.rows[&name("b")].state, ReplicaState::Live);
     }
+}
