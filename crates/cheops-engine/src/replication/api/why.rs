@@ -177,6 +177,7 @@ mod tests {
             attempts: None,
             next_try: None,
             error: error.map(str::to_owned),
+            received: None,
         };
         let item = OperationItem {
             id: "7".to_owned(),
@@ -188,6 +189,7 @@ mod tests {
             created: None,
             expires: None,
             position: Some(3),
+            content: None,
             sites: BTreeMap::from([
                 (site("a"), step("applied", None)),
                 (site("b"), step("waiting", Some("credentials"))),
