@@ -118,7 +118,10 @@ impl Route {
                 };
                 sites.map_or_else(|| Route::NotYet(plan.to_string()), spread)
             }
-            Plan::Queue { at, .. } if at == here => Route::Here,
+            Plan::Queue {
+                at,
+                guarantee: Guarantee::Eventual { .. },
+            } if at == here => Route::Here,
             Plan::Queue {
                 at,
                 guarantee: Guarantee::Eventual { ttl, .. },

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::common::client::admin;
+use crate::common::client::{admin, ask};
 use crate::common::eventually;
 use crate::common::setup::Setup;
 use crate::replicas::{at, held, in_path, wait_held};
@@ -43,7 +43,11 @@ async fn another_site_leads_by_itself_and_the_old_leader_comes_back_as_a_followe
     let written = loop {
         number += 1;
         let text = format!("try {number}");
-        let changed = at(&mesh, 2, "PATCH", &path, "", json!({ "description": text })).await;
+        // Not longer than that for a leader of whom nobody knows yet that it is gone.
+        let headers = [("Content-Type", "application/json"), ("Prefer", "wait=2")];
+        let body = json!({ "description": text }).to_string();
+        let service = mesh.site(2).image;
+        let changed = ask(service, "PATCH", &path, &headers, body.as_bytes()).await;
         match changed.status {
             200 => break text,
             503 | 504 => tokio::time::sleep(std::time::Duration::from_millis(200)).await,
