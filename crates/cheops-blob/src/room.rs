@@ -7,18 +7,13 @@ use crate::error::BlobError;
 use crate::limits::DISK_RESERVE_BYTES;
 
 /// How much room there is for contents.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Room {
     /// All of the disk but [`DISK_RESERVE_BYTES`].
+    #[default]
     Disk,
     /// That many bytes, and no more than the disk has.
     Bytes(u64),
-}
-
-impl Default for Room {
-    fn default() -> Room {
-        Room::Disk
-    }
 }
 
 /// What is taken. What is being written counts as well.

@@ -1,4 +1,5 @@
 //! The folder of contents through crashes, torn and changed files, wrong chunks and full disks.
+#![allow(clippy::unwrap_used, reason = "a test may fail")]
 
 use std::collections::HashSet;
 use std::fs;

@@ -7,7 +7,10 @@
 pub mod client;
 mod guard;
 mod operate;
+mod orders;
 mod problem;
 mod replicas;
+mod routes;
 pub mod server;
 mod stream;
+mod why;

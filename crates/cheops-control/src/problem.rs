@@ -30,8 +30,8 @@ pub(crate) enum Problem {
     },
     /// Not now; nothing happened.
     NotNow(String),
-    /// Not built yet.
-    NotImplemented(&'static str),
+    /// It may still happen.
+    OutcomeUnknown(String),
 }
 
 impl IntoResponse for Problem {
@@ -60,11 +60,9 @@ impl IntoResponse for Problem {
                 (StatusCode::SERVICE_UNAVAILABLE, "unavailable", detail)
             }
             Problem::NotFound(detail) => (StatusCode::NOT_FOUND, "not-found", detail),
-            Problem::NotImplemented(what) => (
-                StatusCode::NOT_IMPLEMENTED,
-                "not-implemented",
-                format!("{what}: not built yet"),
-            ),
+            Problem::OutcomeUnknown(detail) => {
+                (StatusCode::GATEWAY_TIMEOUT, "outcome-unknown", detail)
+            }
         };
         let mut body = json!({
             "type": format!("urn:cheops:problem:{code}"),

@@ -1,13 +1,13 @@
 //! `/v1/resources`, `/v1/operations` and `/v1/conflicts`: what lives on several sites.
 
+use std::collections::BTreeMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
 
+use axum::Json;
 use axum::extract::{Path, Query, State};
 use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::{IntoResponse, Response};
-use axum::routing::{any, get, post};
-use axum::{Json, Router};
 use bytes::Bytes;
 use cheops_engine::replication::Known;
 use cheops_engine::replication::api::{
@@ -18,34 +18,13 @@ use cheops_model::SiteName;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
+use crate::orders;
 use crate::problem::Problem;
 use crate::server::Sources;
 
-pub(crate) fn router() -> Router<Sources> {
-    let later = |what: &'static str| any(move || async move { Problem::NotImplemented(what) });
-    Router::new()
-        .route("/v1/resources", get(resources))
-        .route(
-            "/v1/resources/adopt",
-            later("adopting an ordinary resource"),
-        )
-        .route("/v1/resources/{id}", get(resource))
-        .route("/v1/resources/{id}/diff", get(diff))
-        .route("/v1/resources/{id}/repair", post(repair))
-        .route("/v1/resources/{id}/promote", post(promote))
-        .route("/v1/resources/{id}/rescope", later("rescoping a resource"))
-        .route("/v1/operations", get(operations))
-        .route("/v1/operations/{id}", get(operation))
-        .route("/v1/operations/{id}/retry", post(retry))
-        .route("/v1/operations/{id}/cancel", post(cancel))
-        .route("/v1/conflicts", get(conflicts))
-        .route("/v1/conflicts/{id}", get(conflict))
-        .route("/v1/conflicts/{id}/resolve", later("resolving conflicts"))
-}
-
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Wanted {
+pub(crate) struct Wanted {
     service: Option<String>,
     state: Option<String>,
     resource: Option<String>,
@@ -63,11 +42,11 @@ impl Wanted {
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Which {
-    service: Option<String>,
+pub(crate) struct Which {
+    pub(crate) service: Option<String>,
 }
 
-async fn resources(
+pub(crate) async fn resources(
     State(sources): State<Sources>,
     Query(wanted): Query<Wanted>,
 ) -> Result<Json<List<Resource>>, Problem> {
@@ -80,7 +59,7 @@ async fn resources(
     Ok(Json(sources.replication.resources(filter, page).await))
 }
 
-async fn resource(
+pub(crate) async fn resource(
     State(sources): State<Sources>,
     Path(id): Path<String>,
     Query(which): Query<Which>,
@@ -91,7 +70,7 @@ async fn resource(
     Ok(single(&headers, &resource.ok_or_else(|| no_record(&id))?))
 }
 
-async fn diff(
+pub(crate) async fn diff(
     State(sources): State<Sources>,
     Path(id): Path<String>,
     Query(which): Query<Which>,
@@ -108,7 +87,7 @@ struct Mend {
     how: String,
 }
 
-async fn repair(
+pub(crate) async fn repair(
     State(sources): State<Sources>,
     Path(id): Path<String>,
     Query(which): Query<Which>,
@@ -133,7 +112,7 @@ struct Lead {
     site: Option<SiteName>,
 }
 
-async fn promote(
+pub(crate) async fn promote(
     State(sources): State<Sources>,
     Path(id): Path<String>,
     Query(which): Query<Which>,
@@ -149,7 +128,7 @@ async fn promote(
     pass_on(&sources, &known, site, "promote", json!({})).await
 }
 
-async fn operations(
+pub(crate) async fn operations(
     State(sources): State<Sources>,
     Query(wanted): Query<Wanted>,
 ) -> Result<Json<List<OperationItem>>, Problem> {
@@ -162,7 +141,7 @@ async fn operations(
     Ok(Json(sources.replication.operations(filter, page).await))
 }
 
-async fn operation(
+pub(crate) async fn operation(
     State(sources): State<Sources>,
     Path(id): Path<String>,
     headers: HeaderMap,
@@ -171,11 +150,25 @@ async fn operation(
     Ok(single(&headers, &item.ok_or_else(|| no_operation(&id))?))
 }
 
+/// How an operation is tried again.
+#[derive(Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Again {
+    /// Credentials of its caller, in place of those that it came with.
+    #[serde(default)]
+    headers: BTreeMap<String, String>,
+}
+
 /// Tried again on every site that will not, cannot now, or may have done it.
-async fn retry(
+pub(crate) async fn retry(
     State(sources): State<Sources>,
     Path(id): Path<String>,
+    body: Bytes,
 ) -> Result<Response, Problem> {
+    let Again { headers } = match body.is_empty() {
+        true => Again::default(),
+        false => read(&body)?,
+    };
     let item = sources.replication.operation(&id).await;
     let item = item.ok_or_else(|| no_operation(&id))?;
     let stuck = |state: &str| matches!(state, "refused" | "waiting" | "in-doubt");
@@ -192,17 +185,27 @@ async fn retry(
     let known = known.map_err(|_| no_record(resource))?;
     for site in sites {
         if site == sources.here() {
+            if !headers.is_empty() {
+                let renewed = sources
+                    .replication
+                    .renew(&id, orders::lower(headers.clone()));
+                renewed.map_err(|_| no_operation(&id))?;
+            }
             let mended = sources.replication.repair(&known, How::RETRY).await;
             done(&sources, &known, mended).await?;
         } else {
-            pass_on(&sources, &known, site, "repair", json!({ "how": "retry" })).await?;
+            let decision = json!({ "how": "retry", "operation": id, "headers": headers });
+            let there = pass_on(&sources, &known, site, "repair", decision).await?;
+            if !there.status().is_success() {
+                return Ok(there);
+            }
         }
     }
     let item = sources.replication.operation(&id).await;
     Ok(Json(item.ok_or_else(|| no_operation(&id))?).into_response())
 }
 
-async fn cancel(
+pub(crate) async fn cancel(
     State(sources): State<Sources>,
     Path(id): Path<String>,
 ) -> Result<Response, Problem> {
@@ -219,7 +222,7 @@ async fn cancel(
     }
 }
 
-async fn conflicts(
+pub(crate) async fn conflicts(
     State(sources): State<Sources>,
     Query(wanted): Query<Wanted>,
 ) -> Result<Response, Problem> {
@@ -227,7 +230,7 @@ async fn conflicts(
     Ok(Json(sources.replication.conflicts(page).await).into_response())
 }
 
-async fn conflict(
+pub(crate) async fn conflict(
     State(sources): State<Sources>,
     Path(id): Path<String>,
     headers: HeaderMap,
@@ -237,7 +240,7 @@ async fn conflict(
     Ok(single(&headers, &conflict.ok_or_else(missing)?))
 }
 
-fn find(sources: &Sources, id: &str, which: &Which) -> Result<Arc<Known>, Problem> {
+pub(crate) fn find(sources: &Sources, id: &str, which: &Which) -> Result<Arc<Known>, Problem> {
     let found = sources.replication.find(id, which.service.as_deref());
     found.map_err(|fault| match fault {
         Lookup::Unknown => no_record(id),
@@ -250,7 +253,7 @@ fn find(sources: &Sources, id: &str, which: &Which) -> Result<Arc<Known>, Proble
     })
 }
 
-fn no_record(id: &str) -> Problem {
+pub(crate) fn no_record(id: &str) -> Problem {
     Problem::NotFound(format!(
         "this site has no record of a resource {id}; ask a site where it lives"
     ))
@@ -275,7 +278,7 @@ fn involved(sources: &Sources, known: &Known, site: Option<SiteName>) -> Result<
 }
 
 /// What an operator decides about another site's replica is done by that site's agent.
-async fn pass_on(
+pub(crate) async fn pass_on(
     sources: &Sources,
     known: &Known,
     site: SiteName,
@@ -321,7 +324,7 @@ async fn done(
     }
 }
 
-fn read<T: for<'de> Deserialize<'de>>(body: &[u8]) -> Result<T, Problem> {
+pub(crate) fn read<T: for<'de> Deserialize<'de>>(body: &[u8]) -> Result<T, Problem> {
     serde_json::from_slice(body).map_err(|error| Problem::BadRequest(error.to_string()))
 }
 

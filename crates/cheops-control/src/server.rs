@@ -6,7 +6,6 @@ use std::sync::Arc;
 use axum::extract::{Query, Request, State};
 use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
-use axum::routing::{get, post};
 use axum::{Json, Router, middleware};
 use cheops_engine::events::Bus;
 use cheops_engine::mesh::Council;
@@ -19,10 +18,8 @@ use tokio::net::TcpListener;
 use tokio::sync::watch;
 
 use crate::guard;
-use crate::operate;
 use crate::problem::Problem;
-use crate::replicas;
-use crate::stream;
+use crate::routes;
 
 /// What the server tells of.
 #[derive(Clone)]
@@ -71,29 +68,20 @@ pub async fn serve(
 }
 
 fn router(sources: Sources) -> Router {
-    Router::new()
-        .route("/v1/health", get(health))
-        .route("/v1/sites", get(sites))
-        .route("/v1/sites/{name}", get(operate::show))
-        .route("/v1/sites/{name}/{verb}", post(operate::decide))
-        .route("/v1/rtt", get(rtt))
-        .route("/v1/scope/explain", post(explain))
-        .merge(replicas::router())
-        .route("/v1/events", get(stream::events))
-        .route("/metrics", get(metrics))
+    routes::router()
         .fallback(missing)
         .layer(middleware::from_fn(guard::local_only))
         .with_state(sources)
 }
 
 #[derive(Serialize)]
-struct Health {
+pub(crate) struct Health {
     site: cheops_model::SiteName,
     ready: bool,
     version: &'static str,
 }
 
-async fn health(State(sources): State<Sources>) -> Json<Health> {
+pub(crate) async fn health(State(sources): State<Sources>) -> Json<Health> {
     let site = sources.picture().here.clone();
     Json(Health {
         site,
@@ -102,30 +90,30 @@ async fn health(State(sources): State<Sources>) -> Json<Health> {
     })
 }
 
-async fn sites(State(sources): State<Sources>) -> Json<api::Sites> {
+pub(crate) async fn sites(State(sources): State<Sources>) -> Json<api::Sites> {
     Json(sources.replication.sites(&sources.picture()).await)
 }
 
-async fn metrics(State(sources): State<Sources>) -> Response {
+pub(crate) async fn metrics(State(sources): State<Sources>) -> Response {
     let text = (sources.metrics)() + &sources.replication.metrics().await;
     ([(header::CONTENT_TYPE, "text/plain; version=0.0.4")], text).into_response()
 }
 
 async fn missing(request: Request) -> Problem {
     Problem::NotFound(format!(
-        "no page {}; see /v1/health and /v1/sites",
+        "no page {}; see /v1/openapi.json",
         request.uri().path()
     ))
 }
 
 #[derive(Deserialize)]
-struct Pair {
+pub(crate) struct Pair {
     from: String,
     to: String,
 }
 
 /// Measured where there is a measurement from here, else estimated, for any two sites.
-async fn rtt(
+pub(crate) async fn rtt(
     State(sources): State<Sources>,
     Query(pair): Query<Pair>,
 ) -> Result<Json<api::RoundTrip>, Problem> {
@@ -150,7 +138,7 @@ struct Refused {
     error: ScopeError,
 }
 
-async fn explain(State(sources): State<Sources>, body: bytes::Bytes) -> Response {
+pub(crate) async fn explain(State(sources): State<Sources>, body: bytes::Bytes) -> Response {
     let question: Question = match serde_json::from_slice(&body) {
         Ok(question) => question,
         Err(error) => return Problem::BadRequest(error.to_string()).into_response(),

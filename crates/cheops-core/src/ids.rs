@@ -125,6 +125,13 @@ impl MeshKey {
         OperationId(self.hash_u128(&[b"remains", &id, &counter, site, &index]))
     }
 
+    /// The sites that only one reign knew, named to the next.
+    pub fn members_of(&self, replicant: ReplicantId, epoch: &Epoch) -> OperationId {
+        let (id, counter) = (replicant.0.to_be_bytes(), epoch.counter.to_be_bytes());
+        let site = epoch.site.as_str().as_bytes();
+        OperationId(self.hash_u128(&[b"members", &id, &counter, site]))
+    }
+
     /// The id that clients see.
     pub fn meta_id(&self, replicant: ReplicantId, shape: Shape) -> String {
         let body = self.hash_u128(&[b"meta", &replicant.0.to_be_bytes()]);

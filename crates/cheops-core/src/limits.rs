@@ -1,5 +1,9 @@
 //! Bounds of the protocols, each with its reason and with what happens at it.
 
+/// No position, reign, version or time gets that far: at a thousand a millisecond it would take a hundred thousand years.
+/// A message with one beyond is not listened to.
+pub const FAR: u64 = 1 << 62;
+
 /// Entries in one message: a batch fits a frame and a slow link shows progress. The rest follows after the report.
 pub const BATCH_ENTRIES_MAX: usize = 32;
 
@@ -9,6 +13,13 @@ pub const PENDING_MAX: usize = 64;
 /// Entries kept for a site that is away. Beyond, it keeps its duty but loses its queue: it will be settled. Actions it
 /// has not run stay, and what follows them; at [`LOG_ENTRIES_MAX`] further requests are 503.
 pub const RETAIN_ENTRIES: usize = 256;
+
+/// How much the entries of one log may be that are kept for a site that is away. Beyond, as above.
+pub const RETAIN_BYTES: usize = 16 * 1_024 * 1_024;
+
+/// How long entries are kept for a site that is not heard of. Beyond, as above. Counted from when this agent last heard
+/// of it, or from its own start: a clock that does not run while the agent is stopped cannot be too early.
+pub const RETAIN_MS: u64 = 7 * 24 * 3_600_000;
 
 /// Entries of one log, whatever they are. Beyond: 503, since nothing was done.
 pub const LOG_ENTRIES_MAX: usize = 4_096;
@@ -51,6 +62,10 @@ pub const NO_ROOM_MS: u64 = 10_000;
 
 /// How long answers are kept for retries of clients; 24 h are promised for keyed requests.
 pub const ANSWERS_MS: u64 = 25 * 3_600_000;
+
+/// Answers kept at a time. Beyond, new requests are 503, since nothing was done: to forget one early could run a retry
+/// twice. What other leaders order is remembered all the same.
+pub const ANSWERS_MAX: usize = 1_000_000;
 
 /// How long somebody who was told to lead waits for the others before it goes on with those it heard.
 pub const PROMOTE_PATIENCE_MS: u64 = 2_000;

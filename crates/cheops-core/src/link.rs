@@ -31,6 +31,8 @@ pub(crate) enum Verdict {
     Introduce,
     /// A run of the peer that was not known: what waits for it may be sent now.
     Met,
+    /// From an earlier run of the peer, or from a disk that has forgotten the later ones: it is told which is known.
+    Stale,
     /// Old, or nothing.
     Drop,
 }
@@ -62,7 +64,7 @@ impl Link {
     pub(crate) fn unwrap(&mut self, me: Boot, envelope: Envelope) -> Verdict {
         let known = self.peer;
         if known.is_some_and(|known| envelope.from < known) {
-            return Verdict::Drop;
+            return Verdict::Stale;
         }
         if known != Some(envelope.from) {
             *self = Link {

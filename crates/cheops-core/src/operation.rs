@@ -122,6 +122,8 @@ pub enum Naming {
     Chosen(String),
     /// The service of the leading site has had it all along, under this id, and is not called for it.
     Adopted(String),
+    /// The same where names are the client's: it is called so everywhere.
+    Kept(String),
 }
 
 /// How soon the client wants to hear.

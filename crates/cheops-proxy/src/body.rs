@@ -12,6 +12,7 @@ use hyper::body::Incoming;
 use crate::guard::Pass;
 use crate::limits;
 use crate::pulse::Pulse;
+use crate::replicate::Documents;
 use crate::sweep::InFlight;
 use crate::upgrade::Pipe;
 
@@ -24,6 +25,9 @@ pub(crate) enum BodyFault {
     /// A later try sends it now: two that read in turn would each send half of it.
     #[error("the request is sent elsewhere now")]
     SentElsewhere,
+    /// Ids in it cannot be told, so it is not shown.
+    #[error("the answer is half a document, or too long a one")]
+    Unreadable,
 }
 
 /// A body on its way.
@@ -46,6 +50,8 @@ pub(crate) enum Body {
     Resumed(Option<Bytes>, Box<Body>),
     /// From a connection that left HTTP.
     Pipe(Pipe),
+    /// An answer's, document by document.
+    Documents(Box<Documents>),
 }
 
 impl Body {
@@ -90,6 +96,7 @@ impl HttpBody for Body {
             Body::Pipe(pipe) => pipe
                 .poll(cx)
                 .map(|piece| piece.map(|piece| Ok(Frame::data(piece)))),
+            Body::Documents(documents) => documents.poll_frame(cx),
         }
     }
 
@@ -101,7 +108,7 @@ impl HttpBody for Body {
             | Body::Request(incoming, _) => incoming.is_end_stream(),
             Body::Kept(kept) => kept.is_end_stream(),
             Body::Resumed(read, rest) => read.is_none() && rest.is_end_stream(),
-            Body::Pipe(_) => false,
+            Body::Pipe(_) | Body::Documents(_) => false,
         }
     }
 
@@ -122,7 +129,7 @@ impl HttpBody for Body {
                 }
                 whole
             }
-            Body::Pipe(_) => SizeHint::default(),
+            Body::Pipe(_) | Body::Documents(_) => SizeHint::default(),
         }
     }
 }

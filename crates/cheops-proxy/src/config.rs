@@ -77,6 +77,8 @@ pub struct ServiceConfig {
     pub carriers_in: Vec<Carrier>,
     /// How long the service may take to answer.
     pub deadline: Duration,
+    /// How long a request for one other site may wait for it, unless the scope says.
+    pub queue_ttl: Duration,
     /// How long connecting to the service may take.
     pub connect: Duration,
     /// Bounds of calls of this site's own service.

@@ -305,7 +305,7 @@ fn decided(
         );
         return Err(Problem::Loop(detail));
     }
-    let decision = service.decider.decide(&worker.picture(), entry, text)?;
+    let decision = service.decider.decide(&worker.picture_now(), entry, text)?;
     let trail = Trail {
         scope: decision.scope.clone(),
         entry: entry.clone(),

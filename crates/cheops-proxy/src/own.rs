@@ -4,12 +4,13 @@
 //! who answer from their own records alone, so that no question goes in a circle. Between agents the
 //! same paths also carry what an operator decides about another site's replica.
 
+use std::collections::BTreeMap;
 use std::future::poll_fn;
 use std::pin::Pin;
 use std::task::Poll;
 
 use bytes::Bytes;
-use cheops_engine::replication::api::{How, NotMended};
+use cheops_engine::replication::api::{How, NotDone, NotMended};
 use cheops_model::{Mark, ServiceName, SiteName};
 use http::request::Parts;
 use http::{HeaderValue, Method, Response, StatusCode, header};
@@ -180,8 +181,18 @@ async fn first<T>(asked: Vec<impl Future<Output = Option<T>>>) -> Option<T> {
 }
 
 #[derive(Deserialize)]
-struct Decision {
+struct Mend {
     how: String,
+    /// Which, if its caller has given credentials again.
+    operation: Option<String>,
+    #[serde(default)]
+    headers: BTreeMap<String, String>,
+}
+
+#[derive(Deserialize)]
+struct Resolve {
+    conflict: String,
+    take: String,
 }
 
 /// What an operator at another site has decided about this site's replica.
@@ -200,17 +211,25 @@ async fn decide(
     let engine = &worker.replication;
     let known = engine.find(id, Some(service.as_str()));
     let known = known.map_err(|_| unknown(&Page::Resource(id)))?;
+    let body = gather(body, QUESTION_BYTES_MAX).await.unwrap_or_default();
     let said = match verb {
-        "promote" => engine.promote(&known),
+        "promote" => engine.promote(&known).map_err(not_mended),
         "repair" => {
-            let body = gather(body, QUESTION_BYTES_MAX).await.unwrap_or_default();
-            let decision = serde_json::from_slice::<Decision>(&body).ok();
-            let how = decision.and_then(|decision| How::of(&decision.how));
-            let Some(how) = how else {
-                let words = "how: one of retry, skip, settle".to_owned();
-                return Err(Problem::BadBody(words));
-            };
-            engine.repair(&known, how).await
+            let mend: Mend = read(&body)?;
+            let words = || Problem::BadBody("how: one of retry, skip, settle".to_owned());
+            let how = How::of(&mend.how).ok_or_else(words)?;
+            if let Some(operation) = mend.operation.filter(|_| !mend.headers.is_empty()) {
+                let pair = |(name, value): (String, String)| (name, value.into_bytes());
+                let headers = mend.headers.into_iter().map(pair).collect();
+                let renewed = engine.renew(&operation, headers);
+                renewed.map_err(|_| unknown(&Page::Operation(&operation)))?;
+            }
+            engine.repair(&known, how).await.map_err(not_mended)
+        }
+        "resolve" => {
+            let Resolve { conflict, take } = read(&body)?;
+            let resolved = engine.resolve(&known, &conflict, &take).await;
+            resolved.map(drop)
         }
         _ => return Err(Problem::NotFound(format!("nobody can {verb} a resource"))),
     };
@@ -219,12 +238,28 @@ async fn decide(
             Some(resource) => Ok(json(&resource)),
             None => Err(unknown(&Page::Resource(id))),
         },
-        Err(NotMended::Gone) => Err(unknown(&Page::Resource(id))),
-        Err(NotMended::Busy) => Err(Problem::Conflict(
-            "its service is being called for it; ask again".to_owned(),
-        )),
-        Err(NotMended::Stopped) => Err(Problem::NotNow("its agent stops".to_owned())),
+        Err(NotDone::Gone) => Err(unknown(&Page::Resource(id))),
+        Err(NotDone::Refused(why)) => Err(Problem::Conflict(why)),
+        Err(NotDone::NotNow(why)) => Err(Problem::NotNow(why)),
+        Err(NotDone::Unknown(detail)) => Err(Problem::OutcomeUnknown {
+            site: worker.here.clone(),
+            detail,
+        }),
     }
+}
+
+fn not_mended(why: NotMended) -> NotDone {
+    match why {
+        NotMended::Gone => NotDone::Gone,
+        NotMended::Busy => {
+            NotDone::Refused("its service is being called for it; ask again".to_owned())
+        }
+        NotMended::Stopped => NotDone::NotNow("its agent stops".to_owned()),
+    }
+}
+
+fn read<T: for<'de> Deserialize<'de>>(body: &[u8]) -> Result<T, Problem> {
+    serde_json::from_slice(body).map_err(|error| Problem::BadBody(error.to_string()))
 }
 
 fn json<T: Serialize>(value: &T) -> Response<Body> {

@@ -53,6 +53,8 @@ pub(crate) enum Problem {
     Conflict(String),
     /// The id that the client chose is in use.
     IdTaken,
+    /// It names something that one of its sites does not have.
+    Lacking { id: String, site: SiteName },
     /// A change under `a & b` to what is no replicant.
     NoReplicant,
     /// The sites run different versions of the service.
@@ -150,7 +152,7 @@ impl Problem {
             | Problem::VersionMismatch(_) => StatusCode::CONFLICT,
             Problem::NoRoom => StatusCode::INSUFFICIENT_STORAGE,
             Problem::PreconditionFailed => StatusCode::PRECONDITION_FAILED,
-            Problem::KeyReused => StatusCode::UNPROCESSABLE_ENTITY,
+            Problem::KeyReused | Problem::Lacking { .. } => StatusCode::UNPROCESSABLE_ENTITY,
             Problem::BadBody(_) => StatusCode::BAD_REQUEST,
             Problem::BodyTooLarge { .. } => StatusCode::PAYLOAD_TOO_LARGE,
         }
@@ -169,7 +171,9 @@ impl Problem {
             Problem::ForbiddenByPolicy(_) => "forbidden-by-policy",
             Problem::ForbiddenByTopology(_) => "forbidden-by-topology",
             Problem::NotImplemented(_) => "not-implemented",
-            Problem::UnknownReplicant { .. } | Problem::Gone { .. } => "unknown-replicant",
+            Problem::UnknownReplicant { .. } | Problem::Gone { .. } | Problem::Lacking { .. } => {
+                "unknown-replicant"
+            }
             Problem::ReplicaPending { .. } => "replica-pending",
             Problem::NotLeader(_) => "not-leader",
             Problem::NotNow(_) => "no-usable-site",
@@ -218,6 +222,7 @@ impl Problem {
             Problem::Conflict(_) => "in conflict with another change",
             Problem::IdTaken => "the id is taken",
             Problem::NoReplicant => "it names no replicated resource",
+            Problem::Lacking { .. } => "a site does not have what it names",
             Problem::VersionMismatch(_) => "the sites run different versions",
             Problem::NoRoom => "no room on disk; nothing happened",
             Problem::PreconditionFailed => "it has changed since",
@@ -282,6 +287,11 @@ impl Problem {
             Problem::NoReplicant => {
                 "make it with `a & b`, or take it in with `cheops resource adopt`".to_owned()
             }
+            Problem::Lacking { id, site } => {
+                format!(
+                    "{site} does not have {id}; bring that there with `cheops resource rescope`, or name other sites"
+                )
+            }
             Problem::IdTaken => "what has it is not overwritten; choose another id".to_owned(),
             Problem::NoRoom => "make room on this site's disk".to_owned(),
             Problem::PreconditionFailed => "read it again".to_owned(),
@@ -320,6 +330,7 @@ impl Problem {
             | Problem::ServiceFailed { site, .. }
             | Problem::Overloaded { site, .. }
             | Problem::CircuitOpen { site, .. }
+            | Problem::Lacking { site, .. }
             | Problem::OutcomeUnknown { site, .. } => vec![site.as_str()],
             Problem::NotLeader(site) => vec![site.as_str()],
             Problem::NoUsableSite(sites) | Problem::ReplicaPending { sites, .. } => {

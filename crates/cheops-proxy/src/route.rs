@@ -31,6 +31,7 @@ impl Journey<'_> {
             Route::Site(site) => self.to(site, call).await,
             Route::FirstOf(sites) => self.to_first_of(sites, call).await,
             Route::Replicate(spread) => replicate::spread(self, spread, call).await,
+            Route::Queue(queue) => replicate::carry(self, queue, call).await,
             Route::NotYet(plan) => Err(Problem::NotImplemented(format!(
                 "no agent carries out {plan} yet"
             ))),

@@ -4,13 +4,13 @@ use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 
 use cheops_engine::Picture;
-use cheops_model::{ServiceName, SiteName};
+use cheops_model::{Guarantee, ServiceName, SiteName};
 use cheops_scope::{Memo, Plan, parse_bytes};
 use http::HeaderValue;
 
 use crate::limits;
 use crate::problem::Problem;
-use crate::replicate::Spread;
+use crate::replicate::{Queue, Spread};
 
 /// What a scope means for one service.
 pub(crate) struct Decision {
@@ -31,6 +31,8 @@ pub(crate) enum Route {
     FirstOf(Vec<SiteName>),
     /// The same on each of them.
     Replicate(Spread),
+    /// One site, also while it is away.
+    Queue(Queue),
     /// A plan that is not carried out yet.
     NotYet(String),
 }
@@ -116,6 +118,17 @@ impl Route {
                 };
                 sites.map_or_else(|| Route::NotYet(plan.to_string()), spread)
             }
+            Plan::Queue {
+                at,
+                guarantee: Guarantee::Eventual { .. },
+            } if at == here => Route::Here,
+            Plan::Queue {
+                at,
+                guarantee: Guarantee::Eventual { ttl, .. },
+            } => Route::Queue(Queue {
+                site: at.clone(),
+                ttl: *ttl,
+            }),
             Plan::Span { .. } | Plan::Queue { .. } | Plan::Keep { .. } => {
                 Route::NotYet(plan.to_string())
             }

@@ -45,6 +45,7 @@ pub(crate) struct Settings {
     pub(crate) accept_scope: bool,
     pub(crate) carriers: Vec<Carrier>,
     pub(crate) deadline: Duration,
+    pub(crate) queue_ttl: Duration,
     pub(crate) no_room: Vec<http::StatusCode>,
 }
 
@@ -74,6 +75,7 @@ impl Service {
                 accept_scope: config.accept_scope,
                 carriers: config.carriers.clone(),
                 deadline: config.deadline,
+                queue_ttl: config.queue_ttl,
                 no_room: config.no_room.clone(),
             },
             backend: kept

@@ -41,7 +41,7 @@ impl Api {
         differences
     }
 
-    fn is_own(&self, rule: &Rule, name: &str) -> bool {
+    pub(crate) fn is_own(&self, rule: &Rule, name: &str) -> bool {
         members(name).any(|member| {
             self.own.has(&member) || rule.own.has(&member) || self.is_version(&member)
         })

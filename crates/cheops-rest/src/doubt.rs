@@ -151,6 +151,24 @@ impl Api {
             .all(|(path, raw)| has(resource, path, raw))
     }
 
+    /// Of these fields, those that a resource, as GET of it answers, does not show as they are. What it never
+    /// shows counts as different.
+    pub fn differing(&self, kind: &str, body: &[u8], fields: &Fields) -> Fields {
+        let rule = self.rule(kind);
+        let Ok(root) = Node::read(body) else {
+            return fields.clone();
+        };
+        let (resource, expected) = (rule.unwrapped(&root), self.expected(rule, kind, fields));
+        let prefix = rule.prefix_of(fields, kind);
+        let shows = |name: &String| {
+            let path: Vec<String> = members(name.strip_prefix(&prefix).unwrap_or(name)).collect();
+            let mut shown = expected.iter().filter(|(other, _)| *other == path);
+            !is_sub(name) && shown.any(|(path, raw)| has(resource, path, raw))
+        };
+        let differ = fields.iter().filter(|(name, _)| !shows(name));
+        differ.map(|(n, v)| (n.clone(), v.clone())).collect()
+    }
+
     /// What the resource has to show of these fields, below the wrapping member.
     fn expected(&self, rule: &Rule, kind: &str, fields: &Fields) -> Vec<(Vec<String>, String)> {
         let prefix = rule.prefix_of(fields, kind);

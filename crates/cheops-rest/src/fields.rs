@@ -177,7 +177,7 @@ impl Api {
 }
 
 /// A body that repeats the id it is sent to does not write it.
-fn drop_own_id(fields: &mut Fields, rule: &Rule, id: &str) {
+pub(crate) fn drop_own_id(fields: &mut Fields, rule: &Rule, id: &str) {
     fields.retain(|name, value| {
         let last = name.rsplit('/').next().unwrap_or_default();
         let own = rule.id.iter().any(|field| field == last) && name.matches('/').count() <= 1;

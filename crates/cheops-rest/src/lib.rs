@@ -8,6 +8,7 @@
 //! clients see them and logs keep them; in *local form* by the ids of one site's service. Whoever calls
 //! knows which id is which: functions that rewrite are given a map.
 
+mod adopt;
 mod answer;
 mod api;
 mod calls;

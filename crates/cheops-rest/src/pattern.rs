@@ -182,6 +182,19 @@ impl Pattern {
         Err(ProfileError::new(key, fault))
     }
 
+    /// As a path, if nothing in it stands for something else.
+    pub(crate) fn literal(&self) -> Option<String> {
+        let mut path = String::new();
+        for part in &self.parts {
+            let Part::Fixed(name) = part else {
+                return None;
+            };
+            path.push('/');
+            path.push_str(name);
+        }
+        Some(path)
+    }
+
     /// How many names it begins with.
     pub(crate) fn fixed_segments(&self) -> usize {
         let fixed = |part: &&Part| matches!(part, Part::Fixed(_));

@@ -356,6 +356,7 @@ impl World {
             return;
         }
         let id = ids[self.rng.below(ids.len())];
+        self.counts.promotions += 1;
         self.tell(|world| format!("{} is told to lead {id:?}", world.hosts[host].name));
         self.step(host, Event::Promote(id));
     }

@@ -1,7 +1,7 @@
 //! What a host asks for comes about: messages on their way, calls at its service, answers.
 
 use crate::world::{Happening, SETTLE_MS, World, name_of};
-use cheops_core::{Call, CallId, Effect, Envelope, Outcome, ReplicantId};
+use cheops_core::{Call, CallId, Effect, Envelope, Message, Outcome, ReplicantId};
 use std::collections::BTreeSet;
 
 impl World {
@@ -10,6 +10,7 @@ impl World {
             Effect::Send { to, envelope } => {
                 let to = (0..self.settings.sites).find(|index| name_of(index + 1) == to);
                 if let Some(to) = to {
+                    self.note_asked(to, &envelope);
                     self.post(host, to, envelope);
                 }
             }
@@ -81,6 +82,22 @@ impl World {
         }
     }
 
+    /// Who was asked to order what, and under whom.
+    fn note_asked(&mut self, to: usize, envelope: &Envelope) {
+        let (history, now_ms) = (&mut self.history, self.now_ms);
+        match &envelope.message {
+            Some(Message::Submit { submission, epoch }) => match epoch {
+                Some(epoch) => _ = history.asked.insert((submission.op.id, epoch.clone())),
+                None => _ = history.brought.insert((to, submission.op.id), now_ms),
+            },
+            Some(Message::Append { header, .. }) => {
+                let reign = (header.id, header.epoch.clone());
+                history.reigns.entry(reign).or_insert(now_ms);
+            }
+            _ => (),
+        }
+    }
+
     pub(crate) fn note_call(&mut self, host: usize, replicant: ReplicantId, call: &Call) {
         let Call::Run { op, .. } = call else { return };
         let Some(chain) = self.history.chains.get(&(host, replicant)) else {
@@ -90,9 +107,9 @@ impl World {
             |(_, (_, body))| matches!(body, cheops_core::eventual::Body::Run(o) if o.id == op.id),
         );
         if let Some((index, (epoch, _))) = at {
-            self.history
-                .called
-                .push((host, replicant, epoch.clone(), *index));
+            let disk = self.hosts[host].incarnation;
+            let called = (host, disk, replicant, epoch.clone(), *index);
+            self.history.called.push(called);
         }
     }
 
@@ -121,10 +138,12 @@ impl World {
         if matches!(call, Call::Create { .. }) && self.rng.chance(flaky / 2) {
             // The agent gives up; the service does it later, within what is known of it.
             let late_ms = self.now_ms + self.rng.between(1, SETTLE_MS * 3 / 2);
+            let disk = self.hosts[host].incarnation;
             self.at(
                 late_ms,
                 Happening::Linger {
                     host,
+                    disk,
                     replicant,
                     call,
                 },
@@ -170,7 +189,12 @@ impl World {
     }
 
     /// The service does what nobody waits for any more.
-    pub(crate) fn linger(&mut self, host: usize, replicant: ReplicantId, call: &Call) {
+    pub(crate) fn linger(&mut self, of: (usize, u64), replicant: ReplicantId, call: &Call) {
+        let (host, disk) = of;
+        if let (Call::Create { op, .. }, true) = (call, self.hosts[host].incarnation != disk) {
+            // Done for a disk that is no more.
+            self.history.lost.insert((host, op.id));
+        }
         let (mapped, now_ms) = (self.mapped(host), self.now_ms);
         self.tell(|world| {
             format!(

@@ -17,9 +17,9 @@ impl World {
         let settings = self.settings.clone();
         let lasts = self.rng.between(200, 8_000);
         let until_ms = self.now_ms + lasts;
-        self.counts.faults += 1;
         match self.rng.below(12) {
             0..=2 if settings.loss > 0 => {
+                self.counts.cuts += 1;
                 self.network.tear(&mut self.rng);
                 self.tell(|_| "the network is torn".into());
             }
@@ -27,11 +27,21 @@ impl World {
                 self.network.heal();
                 self.tell(|_| "the network is whole".into());
             }
-            5 if settings.flaky > 0 => self.hosts[host].service.down_until_ms = until_ms,
-            6 if settings.flaky > 0 => self.hosts[host].service.full_until_ms = until_ms,
-            7 => self.hosts[host].service.flaky = settings.flaky,
+            5 if settings.flaky > 0 => {
+                self.counts.outages += 1;
+                self.hosts[host].service.down_until_ms = until_ms;
+            }
+            6 if settings.flaky > 0 => {
+                self.counts.outages += 1;
+                self.hosts[host].service.full_until_ms = until_ms;
+            }
+            7 => {
+                self.counts.outages += u64::from(settings.flaky > 0);
+                self.hosts[host].service.flaky = settings.flaky;
+            }
             8 if settings.crash > 0 && self.hosts[host].core.is_some() => self.crash(host),
             9 if settings.crash > 0 => {
+                self.counts.freezes += 1;
                 self.hosts[host].frozen_until_ms = until_ms;
                 self.history.disturbed.insert(host);
                 self.tell(|world| {
@@ -110,6 +120,7 @@ impl World {
             )
         });
         self.history.chains.retain(|(of, _), _| *of != host);
+        self.history.seen.retain(|(of, _)| *of != host);
         for (id, chain) in backup.chains {
             self.history.chains.insert((host, id), chain);
         }

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use cheops_core::eventual::{Body, Kept, Runs, Stage};
 use cheops_core::record::decode;
-use cheops_core::{Answer, Change, Epoch, OperationId, ReplicantId, Submission, Table};
+use cheops_core::{Answer, Change, Epoch, OperationId, ReplicantId, Site, Submission, Table};
 
 /// One try of a client.
 #[derive(Clone, Debug)]
@@ -87,8 +87,18 @@ pub struct History {
     pub restores: Vec<Restore>,
     /// Hosts that stopped or whose clock jumped.
     pub disturbed: BTreeSet<usize>,
-    /// Entries called, in order: host, replicant, epoch, index, time.
-    pub called: Vec<(usize, ReplicantId, Epoch, u64)>,
+    /// Entries called, in order: host, incarnation of its disk, replicant, epoch, index.
+    pub called: Vec<(usize, u64, ReplicantId, Epoch, u64)>,
+    /// What a conflict stands for that was made of folded entries.
+    pub remains: BTreeMap<OperationId, BTreeSet<OperationId>>,
+    /// Requests brought to the leader of that very reign.
+    pub asked: BTreeSet<(OperationId, Epoch)>,
+    /// Requests brought to a site, whoever leads: where, and when last.
+    pub brought: BTreeMap<(usize, OperationId), u64>,
+    /// What stood in a log of that host at any time, on the disk it has.
+    pub seen: BTreeSet<(usize, OperationId)>,
+    /// Since when a reign was heard of.
+    pub reigns: BTreeMap<(ReplicantId, Epoch), u64>,
     /// Calls a person asked for again: they may be done twice.
     pub retried: BTreeSet<(usize, ReplicantId)>,
     /// What only a disk knew that was put back: nobody can know that it was done.
@@ -98,16 +108,12 @@ pub struct History {
 }
 
 impl History {
-    /// Sees a batch on its way to a disk. `runs` tells what the log is then.
-    pub fn see(
-        &mut self,
-        now_ms: u64,
-        host: usize,
-        changes: &[Change],
-        runs: impl Fn(ReplicantId) -> Option<Runs>,
-    ) {
+    /// Sees a batch on its way to a disk. `core` is what the site will be then.
+    pub fn see(&mut self, now_ms: u64, host: usize, changes: &[Change], core: &Site) {
+        let runs = |id: ReplicantId| core.replicant(id).map(|view| view.runs);
         self.note_cut(host, changes, &runs);
         self.note_strays(host, changes);
+        self.note_taken(now_ms, host, changes, core);
         for change in changes.iter().filter(|change| change.table == Table::Log) {
             let (id, index) = split(&change.key);
             let Some(value) = &change.value else {
@@ -129,6 +135,7 @@ impl History {
             if kept.stage == Stage::InDoubt {
                 self.doubted.insert(kept.entry.body.operation());
             }
+            self.seen.insert((host, kept.entry.body.operation()));
             chain.insert(index, (kept.entry.epoch, kept.entry.body));
         }
     }
@@ -155,6 +162,39 @@ impl History {
             self.cut
                 .entry(body.operation())
                 .or_insert_with(|| (fork, epoch.clone()));
+        }
+    }
+
+    /// What a site brings to a leader: requests it took with 202, and what the folded end of a lost log came to.
+    fn note_taken(&mut self, now_ms: u64, host: usize, changes: &[Change], core: &Site) {
+        for change in changes
+            .iter()
+            .filter(|change| change.table == Table::Outbox)
+        {
+            let id = change.key[..16].try_into().map(u128::from_be_bytes);
+            let op = OperationId(id.expect("a key of the outbox has 16 bytes"));
+            let kept = core.outbox().find(|kept| kept.id == op);
+            if core.is_taken(op) && !self.seen.contains(&(host, op)) {
+                self.brought.insert((host, op), u64::MAX);
+            } else if let Some(until) = self.brought.get_mut(&(host, op))
+                && *until == u64::MAX
+            {
+                *until = now_ms;
+            }
+            let Some(of) = kept.map(|kept| kept.replicant) else {
+                continue;
+            };
+            if self.requests.contains_key(&op) {
+                continue;
+            }
+            let runs = core.replicant(of).map(|view| view.runs);
+            let chain = self.chains.get(&(host, of)).into_iter().flatten();
+            let lost = chain.filter(|(index, (epoch, _))| {
+                let stands = runs.as_ref().and_then(|runs| runs.epoch_at(**index));
+                stands != Some(epoch)
+            });
+            let lost = lost.map(|(_, (_, body))| body.operation()).collect();
+            self.remains.entry(op).or_insert(lost);
         }
     }
 

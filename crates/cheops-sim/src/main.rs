@@ -92,12 +92,15 @@ fn many(range: std::ops::Range<u64>, bug: Option<Bug>) -> ExitCode {
         counts.tries
     );
     println!(
-        "faults: {} crashes, {} disks put back, {} messages lost, repeated or cut off, {} failed calls, {} in all; {} laws checked",
+        "faults: {} crashes, {} freezes, {} disks put back, {} networks cut, {} outages of services, {} promotions, {} messages lost, repeated or cut off, {} failed calls; {} laws checked",
         counts.crashes,
+        counts.freezes,
         counts.restores,
+        counts.cuts,
+        counts.outages,
+        counts.promotions,
         counts.mishaps,
         counts.failures,
-        counts.faults + counts.mishaps + counts.failures,
         counts.laws
     );
     summary

@@ -39,8 +39,8 @@ pub struct Settings {
     pub hasty_ms: u64,
     /// Chance that a request is about the first resource.
     pub hot: u64,
-    /// Entries kept for a site that is away.
-    pub retain: usize,
+    /// Entries kept for a site that is away, how much, and for how long.
+    pub retain: (usize, usize, u64),
 }
 
 impl Settings {
@@ -66,7 +66,13 @@ impl Settings {
             slow_ms: [60, 450, 1_000][rng.below(3)],
             hasty_ms: [500, 500, 80][rng.below(3)],
             hot: [0, 300_000, 800_000][rng.below(3)],
-            retain: [256, 6, 3][rng.below(3)],
+            retain: [
+                (256, 1 << 20, 1 << 40),
+                (6, 1 << 20, 1 << 40),
+                (3, 1 << 20, 1 << 40),
+                (256, 60, 1 << 40),
+                (256, 1 << 20, 4_000),
+            ][rng.below(5)],
         }
     }
 }

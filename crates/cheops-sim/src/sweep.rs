@@ -124,7 +124,10 @@ impl Counts {
     fn add(&mut self, other: &Counts) {
         self.events += other.events;
         self.ms += other.ms;
-        self.faults += other.faults;
+        self.cuts += other.cuts;
+        self.outages += other.outages;
+        self.freezes += other.freezes;
+        self.promotions += other.promotions;
         self.crashes += other.crashes;
         self.restores += other.restores;
         self.mishaps += other.mishaps;

@@ -83,6 +83,7 @@ pub enum Happening {
     /// A call that was given up reaches a service all the same.
     Linger {
         host: usize,
+        disk: u64,
         replicant: ReplicantId,
         call: Call,
     },
@@ -105,8 +106,14 @@ pub struct Counts {
     pub events: u64,
     /// Simulated time.
     pub ms: u64,
-    /// Faults of all kinds.
-    pub faults: u64,
+    /// Networks cut.
+    pub cuts: u64,
+    /// Services that did not listen, had no room, or did things and said nothing, for a while.
+    pub outages: u64,
+    /// Agents that stood still.
+    pub freezes: u64,
+    /// Sites told to lead.
+    pub promotions: u64,
     /// Agents that stopped.
     pub crashes: u64,
     /// Disks put back.
@@ -287,9 +294,10 @@ impl World {
             }
             Happening::Linger {
                 host,
+                disk,
                 replicant,
                 call,
-            } => self.linger(host, replicant, &call),
+            } => self.linger((host, disk), replicant, &call),
             Happening::Client => self.client_acts(),
             Happening::Retry { op } => self.client_retries(op),
             Happening::Fault => self.fault(),
@@ -338,7 +346,9 @@ impl World {
         let tuning = Tuning {
             settle_ms: SETTLE_MS,
             refuse_after_ms: 4_000,
-            retain_entries: self.settings.retain,
+            retain_entries: self.settings.retain.0,
+            retain_bytes: self.settings.retain.1,
+            retain_ms: self.settings.retain.2,
         };
         let mut out = Output::new();
         one.disk.open();
@@ -402,9 +412,7 @@ impl World {
         });
         let effects = effects.unwrap_or_else(|never| match never {});
         let core = self.hosts[host].core.as_ref().expect("it has just spoken");
-        self.history.see(self.now_ms, host, &changes, |id| {
-            core.replicant(id).map(|view| view.runs)
-        });
+        self.history.see(self.now_ms, host, &changes, core);
         self.hosts[host].disk.commit(changes);
         let count = effects.len();
         for (done, effect) in effects.into_iter().enumerate() {
@@ -423,7 +431,6 @@ impl World {
     pub fn crash(&mut self, host: usize) {
         self.tell(|world| format!("{} stops", world.hosts[host].name));
         self.counts.crashes += 1;
-        self.counts.faults += 1;
         self.history.disturbed.insert(host);
         self.hosts[host].core = None;
         self.hosts[host].disk.crash();

@@ -119,6 +119,38 @@ fn seeds_that_once_found_something_stay_quiet() {
             "a request handed on was called void by a change of leader",
             14_268,
         ),
+        (
+            "a leader of something deleted had no lease from those who had forgotten it",
+            23_171,
+        ),
+        (
+            "a site brought in by a reign that lost was told nothing",
+            28_002,
+        ),
+        (
+            "a void lost its position, and what it voided stayed void",
+            1_293,
+        ),
+        (
+            "a site that left and came back told less than before",
+            40_598,
+        ),
+        (
+            "a restored disk trusted one log and ran what another had made it do",
+            41_536,
+        ),
+        ("a later try was told the refusal of an earlier one", 47_519),
+        (
+            "a site that one reign removed was a member of the one that lost",
+            51_519,
+        ),
+        ("a restored leader sent away whom it had brought in", 55_005),
+        ("a tombstone went before a stray was found", 60_399),
+        (
+            "what waited for the gate was in the base of an adopted log",
+            79_360,
+        ),
+        ("a site that had left was not told that it is back", 2_383),
     ];
     for (what, seed) in findings {
         let ran = run(*seed, None, false);
@@ -142,6 +174,7 @@ fn known_bugs_are_found() {
         Bug::LeakRecords,
         Bug::IgnoreDigest,
         Bug::TrustOldDisk,
+        Bug::RunAfter503,
     ];
     for bug in soon {
         assert!(

@@ -57,6 +57,8 @@ pub(crate) enum Command {
     /// What somebody has to decide
     #[command(subcommand)]
     Conflict(replicas::ConflictCommand),
+    /// Why a resource or an operation is where and how it is: exit 1 if something is to be done
+    Why(replicas::OneArgs),
     /// Wait for sites or resources: exit 0 when it is so, 1 if not in time
     Wait(replicas::WaitArgs),
     /// List, show and operate sites

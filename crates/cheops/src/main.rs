@@ -29,6 +29,7 @@ fn main() -> ExitCode {
         Command::Resource(command) => commands::replicas::resource::run(command),
         Command::Op(command) => commands::replicas::op::run(command),
         Command::Conflict(command) => commands::replicas::conflict::run(command),
+        Command::Why(one) => commands::replicas::why::run(&one),
         Command::Wait(args) => commands::replicas::wait::run(&args),
         Command::Site(command) => commands::site::run(&command),
         Command::Rtt {

@@ -77,7 +77,7 @@ impl Story<'_> {
         self.push()?;
         self.two_repositories()?;
         self.update()?;
-        self.from_elsewhere()?;
+        self.seen_elsewhere()?;
         self.cut()?;
         self.delete()
     }
@@ -218,7 +218,7 @@ impl Story<'_> {
     }
 
     /// A client that can say a scope, at a site that is not involved.
-    fn from_elsewhere(&mut self) -> anyhow::Result<()> {
+    fn seen_elsewhere(&mut self) -> anyhow::Result<()> {
         let layer = noise(4, 10_000);
         let image = self.image("far", &layer)?;
         self.pushed(

@@ -86,7 +86,7 @@ impl Replicant {
             let (index, body) = (kept.entry.index, kept.entry.body.clone());
             if made && !kept.stage.is_final() && self.record.form == Form::Replica {
                 self.log.set_stage(index, Stage::Applied(201));
-            } else if !self.passes(&kept.stage) {
+            } else if !self.passes(&kept.stage) && !self.log.is_void(body.operation()) {
                 break;
             }
             if let Body::Void(id) = body {
@@ -119,7 +119,7 @@ impl Replicant {
         let index = self
             .log
             .find(id)
-            .filter(|kept| !kept.stage.is_final())
+            .filter(|kept| !kept.stage.is_final() && !matches!(kept.stage, Stage::Refused(_)))
             .map(|kept| kept.entry.index);
         if let Some(index) = index {
             self.log.set_stage(index, Stage::Void);
@@ -133,6 +133,21 @@ impl Replicant {
         {
             self.record.making = None;
         }
+    }
+
+    /// The entry that said so has lost its position. Whoever has refused it says so again, and it is void again.
+    pub(super) fn unvoid(&mut self, id: crate::ids::OperationId, shared: &Shared) {
+        let to_run = |kept: &&super::log::Kept| matches!(kept.entry.body, Body::Run(_));
+        let Some(kept) = self.log.find(id).filter(to_run) else {
+            // A conflict that somebody had resolved is one again.
+            return;
+        };
+        let (index, asked) = (kept.entry.index, kept.stage != Stage::Void);
+        if !asked {
+            self.log.set_stage(index, Stage::Queued);
+        }
+        let row = self.row_mut(&shared.me);
+        row.applied = row.applied.min(index - 1);
     }
 
     /// A delete passes what this replica would not do.
@@ -175,7 +190,7 @@ impl Replicant {
         }
         let doubtful =
             index <= self.record.doubt_until || (readmitted && self.record.doubt_until > 0);
-        if doubtful {
+        if doubtful && !(op.ttl_ms.is_some() && shared.planted(Bug::RunExpiredOnOldDisk)) {
             match (op.kind, op.repeat) {
                 (_, Repeat::Safe) | (Kind::Delete, _) => (),
                 _ if self.record.form == Form::Queue => {

@@ -23,7 +23,14 @@ impl Replicant {
         shared: &mut Shared,
         out: &mut Output,
     ) {
-        if header.epoch.site != *from || !header.rows.contains_key(&shared.me) {
+        if header.epoch.site != *from {
+            return;
+        }
+        if !header.rows.contains_key(&shared.me) {
+            if header.epoch > self.record.epoch && self.log.last() > 0 {
+                // The reign this site came by is over, and this one has not heard of it.
+                self.report(from, shared, out);
+            }
             return;
         }
         if self.record.recovery == Recovery::Stranded {
@@ -36,6 +43,9 @@ impl Replicant {
         }
         if self.record.recovery == Recovery::Asking {
             self.relearn(&header, shared);
+        }
+        if header.epoch > self.record.epoch {
+            self.suspect_untold(&header, shared);
         }
         if header.epoch > self.record.epoch && !self.follow(&header, shared, out) {
             return;
@@ -108,7 +118,9 @@ impl Replicant {
         if fork < self.log.base.index {
             self.leave_remains(&base, fork, shared, out);
         }
-        self.cut(fork.max(self.log.base.index), shared, out);
+        if fork >= self.log.base.index || !shared.planted(Bug::DropBesideRemains) {
+            self.cut(fork.max(self.log.base.index), shared, out);
+        }
         let shared_past = self.log.truncate(self.log.base.index);
         self.drop_records(&shared_past, out);
         self.record.mend = Mend::Settle;

@@ -71,13 +71,23 @@ impl Replicant {
                 self.pending.pop_front();
                 continue;
             }
+            if let Some(answer) = shared.folded_answer(self.record.id, id) {
+                // The same, and that log has folded it.
+                self.pending.pop_front();
+                shared.conclude(id, digest, answer, out);
+                continue;
+            }
             if next.op.kind == Kind::Rescope {
                 let next = self.pending.pop_front().expect("it was in front");
                 self.rescope(next.op, shared, out);
                 continue;
             }
-            if let (Kind::Create, Naming::Adopted(local)) = (next.op.kind, &next.naming) {
-                let local = Some(local.clone());
+            let adopted = match &next.naming {
+                Naming::Adopted(local) | Naming::Kept(local) => Some(local.clone()),
+                Naming::Minted | Naming::Chosen(_) => None,
+            };
+            if let (Kind::Create, Some(local)) = (next.op.kind, adopted) {
+                let local = Some(local);
                 let next = self.pending.pop_front().expect("it was in front");
                 self.pass(next.op, 200, local, Vec::new(), shared, out);
                 continue;

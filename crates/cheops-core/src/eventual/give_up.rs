@@ -1,6 +1,6 @@
 //! Requests that are given up: by whoever waited for them, or by somebody who does not want them any more.
 
-use super::replicant::Replicant;
+use super::planted::Bug;
 use super::shared::Timer;
 use super::site::Site;
 use crate::ids::OperationId;
@@ -31,9 +31,9 @@ impl Site {
         };
         let sure = match self.forwards.get(&op) {
             Some(forward) if self.is_known(&forward.submission) => None,
-            Some(forward) => forward
-                .is_surely_not_done()
-                .then_some(forward.submission.op.digest),
+            Some(forward) => (forward.is_surely_not_done()
+                || self.shared.planted(Bug::RunAfter503))
+            .then_some(forward.submission.op.digest),
             None => dropped,
         };
         if idle && self.forwards.remove(&op).is_some() && sure.is_some() {
@@ -54,12 +54,7 @@ impl Site {
         if self.shared.outbox.contains_key(&op) {
             return None;
         }
-        let holds = |r: &Replicant| r.pending.iter().any(|pending| pending.op.id == op);
-        let id = self
-            .replicants
-            .iter()
-            .find(|(_, r)| holds(r))
-            .map(|(id, _)| *id)?;
+        let id = self.place_of(op)?.record.id;
         let replicant = self.replicants.get_mut(&id)?;
         let at = replicant
             .pending
@@ -72,7 +67,7 @@ impl Site {
         if id.0 == op.0 && replicant.record.gate.is_none() && replicant.log.last() == 0 {
             // It was to be made by this very request.
             replicant.erase(out);
-            self.replicants.remove(&id);
+            self.lose(id);
         }
         digest
     }
@@ -107,8 +102,7 @@ impl Site {
     }
 
     fn is_called(&self, op: OperationId) -> bool {
-        self.replicants
-            .values()
-            .any(|replicant| replicant.operations().contains(&op))
+        let place = self.place_of(op);
+        place.is_some_and(|replicant| replicant.operations().contains(&op))
     }
 }

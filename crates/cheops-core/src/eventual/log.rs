@@ -100,6 +100,20 @@ pub struct Entry {
     pub readmitted: bool,
 }
 
+impl Entry {
+    /// Bytes that clients made of it.
+    pub(crate) fn weight(&self) -> usize {
+        match &self.body {
+            Body::Run(op) | Body::Park(op) => {
+                let fields = op.fields.iter();
+                let written: usize = fields.map(|(field, value)| field.len() + value.len()).sum();
+                op.rest.len() + written
+            }
+            Body::Void(_) => 0,
+        }
+    }
+}
+
 /// One entry as it is kept.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Kept {
@@ -136,6 +150,10 @@ pub(crate) struct Log {
     dirty: BTreeSet<u64>,
     /// The first entry that was never written.
     fresh: Option<u64>,
+    /// What the entries weigh.
+    bytes: usize,
+    /// Counts whatever came and went.
+    changes: u64,
 }
 
 impl Log {
@@ -147,6 +165,7 @@ impl Log {
         for kept in kept {
             // What lies below the base was folded; a hole means that what follows cannot be relied upon.
             if kept.entry.index == log.last() + 1 {
+                log.bytes += kept.entry.weight();
                 log.entries.push_back(kept);
             }
         }
@@ -159,6 +178,28 @@ impl Log {
 
     pub(crate) fn len(&self) -> usize {
         self.entries.len()
+    }
+
+    /// Differs from what it was if an entry came or went since.
+    pub(crate) fn changes(&self) -> u64 {
+        self.changes
+    }
+
+    /// What the entries weigh, by what clients wrote.
+    pub(crate) fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    /// The first index from which on the entries weigh no more than that.
+    pub(crate) fn lightest(&self, bytes: usize) -> u64 {
+        let mut left = self.bytes;
+        let mut heavy = self.entries.iter().take_while(|kept| {
+            let fits = left <= bytes;
+            left -= kept.entry.weight();
+            !fits
+        });
+        let last = heavy.by_ref().last();
+        last.map_or(self.base.index, |kept| kept.entry.index)
     }
 
     pub(crate) fn get(&self, index: u64) -> Option<&Kept> {
@@ -194,6 +235,8 @@ impl Log {
         assert_eq!(entry.index, self.last() + 1, "a log has no holes");
         self.dirty.insert(entry.index);
         self.fresh.get_or_insert(entry.index);
+        self.bytes += entry.weight();
+        self.changes += 1;
         self.entries.push_back(Kept { entry, stage });
     }
 
@@ -221,7 +264,10 @@ impl Log {
         let keep = (fork - self.base.index) as usize;
         self.fresh = self.fresh.filter(|fresh| *fresh <= fork);
         self.dirty.retain(|index| *index <= fork);
-        self.entries.split_off(keep.min(self.entries.len())).into()
+        self.changes += 1;
+        let cut: Vec<Kept> = self.entries.split_off(keep.min(self.entries.len())).into();
+        self.bytes -= cut.iter().map(|kept| kept.entry.weight()).sum::<usize>();
+        cut
     }
 
     /// Folds everything up to `index` into the base, but nothing that was never written; gives the folded entries.
@@ -232,6 +278,8 @@ impl Log {
         while self.base.index < index {
             let voided = self.voided();
             let kept = self.entries.pop_front().expect("the log reaches that far");
+            self.bytes -= kept.entry.weight();
+            self.changes += 1;
             self.dirty.remove(&kept.entry.index);
             fold(&mut self.base, &kept.entry, &voided);
             self.base.index = kept.entry.index;
@@ -272,6 +320,12 @@ impl Log {
         let logged = self.entries.iter().rev().find_map(rescope);
         let folded = || Some((self.base.index, self.base.members.clone()?));
         logged.or_else(folded)
+    }
+
+    /// True if every site has refused it, and the log says so.
+    pub(crate) fn is_void(&self, id: OperationId) -> bool {
+        let says = |kept: &Kept| kept.entry.body == Body::Void(id);
+        self.entries.iter().any(says)
     }
 
     /// Conflicts nobody has resolved.

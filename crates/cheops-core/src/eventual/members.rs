@@ -4,13 +4,14 @@
 use cheops_model::SiteName;
 
 use super::log::{Body, Stage};
-use super::message::{Message, ReplicaState, Row};
+use super::message::{Header, Message, ReplicaState, Row};
+use super::outbox::deposed;
 use super::replicant::{Doing, Mend, Recovery, Replicant};
 use super::shared::{Shared, Timer};
 use super::site::Site;
 use crate::ids::{Epoch, Position, ReplicantId};
 use crate::limits::{MEMBERS_MAX, NO_ROOM_MS, RETRY_MS};
-use crate::operation::{Answer, Fields, Kind, Operation, Outcome};
+use crate::operation::{Answer, Fields, Form, Kind, Operation, Outcome};
 use crate::output::{Call, Output};
 
 impl Replicant {
@@ -68,10 +69,42 @@ impl Replicant {
                     since,
                     ..Row::pending(incarnation)
                 };
+                // Whatever it said when it had left, it has to be told again.
+                self.progress.remove(&site);
                 self.record.rows.insert(site, row);
                 self.record.rows_version += 1;
             }
         }
+    }
+
+    /// A reign of this site is over, and its log has parted from the new one: sites that only this one has brought in
+    /// are named to the new leader. Which of the two logs is right about where it lives, a person decides.
+    pub(super) fn commend(
+        &self,
+        header: &Header,
+        fork: u64,
+        shared: &mut Shared,
+        out: &mut Output,
+    ) {
+        let led = self.record.epoch.site == shared.me && fork < self.log.last();
+        let unknown = |site: &&SiteName| !header.rows.contains_key(*site);
+        let unknown: Vec<SiteName> = self.record.rows.keys().filter(unknown).cloned().collect();
+        if !led || unknown.is_empty() || self.record.form == Form::Queue {
+            return;
+        }
+        let id = shared.key.members_of(self.record.id, &self.record.epoch);
+        let mut names = Operation::new(id, self.record.id, Kind::Rescope, shared.me.clone());
+        names.sites = unknown;
+        shared.keep_in_outbox(deposed(names, self, fork), out);
+    }
+
+    /// Sites that a parked change of sites may have brought in: no member knows whether they have a replica, so they
+    /// are told who leads, and say.
+    pub(super) fn strays(&self, shared: &Shared) -> Vec<SiteName> {
+        let named = self.log.parked().flat_map(|op| &op.sites);
+        let stray =
+            |site: &&SiteName| !self.is_involved(site) && !shared.record.removed.contains(*site);
+        named.filter(stray).cloned().collect()
     }
 
     pub(super) fn is_leaving(&self, site: &SiteName) -> bool {
@@ -139,6 +172,9 @@ impl Replicant {
     /// What a leader does when a site has no record: it has left, or has to be told again.
     pub(super) fn see_off(&mut self, site: &SiteName) {
         self.progress.remove(site);
+        if !self.is_involved(site) {
+            self.progress.entry(site.clone()).or_default().forgotten = true;
+        }
         if self.has_left(site) {
             self.record.rows.remove(site);
             self.record.rows_version += 1;
@@ -188,7 +224,7 @@ impl Site {
                 shared.remember(create, digest, Some(answer), None, out);
             }
             replicant.erase(out);
-            self.replicants.remove(&id);
+            self.lose(id);
             self.shared.arm(Timer::Replicant(id), None);
         }
         self.shared

@@ -61,6 +61,9 @@ impl Site {
                 let epoch = replicant.record.epoch.clone();
                 if epoch.site != me {
                     let to = epoch.site.clone();
+                    if self.shared.planted(Bug::LoseTaken) {
+                        self.shared.drop_outbox(submission.op.id, out);
+                    }
                     self.shared.send(
                         &to,
                         Message::Submit {
@@ -189,10 +192,12 @@ impl Site {
                 return self.shared.tell(op, waiter, answer, out);
             }
         }
-        let held = |r: &Replicant| r.record.form == Form::Queue && r.log.find(op).is_some();
-        if self.replicants.values().any(held) {
+        let place = self.place_of(op);
+        let queue = place.filter(|place| place.record.form == Form::Queue);
+        if let Some(known) = queue.and_then(|queue| queue.digest_of(op)) {
             // Perhaps in a queue of an earlier disk.
             return match submission.mode {
+                _ if known != digest => self.shared.tell(op, waiter, Answer::KeyReused, out),
                 Mode::Async => self.shared.tell(op, waiter, Answer::Accepted, out),
                 Mode::Wait(_) => self.shared.wait(op, waiter),
             };
@@ -208,7 +213,10 @@ impl Site {
             .or_insert_with(|| Replicant::conceive(&submission, id, shared));
         let problem = match queue.leads(&shared.me) {
             false => Some(Problem::Recovering),
-            true => (queue.log.len() >= OUTBOX_MAX).then_some(Problem::Busy),
+            true => {
+                let full = queue.log.len() >= OUTBOX_MAX || shared.is_full();
+                full.then_some(Problem::Busy)
+            }
         };
         if let Some(problem) = problem {
             return shared.void_one(op, digest, waiter, problem, out);
@@ -234,6 +242,8 @@ impl Replicant {
         out: &mut Output,
     ) -> u64 {
         assert!(self.leads(&shared.me), "only a leader gives positions");
+        // Whoever has removed the tombstone has nothing to do with what comes after it.
+        self.record.forgetting = false;
         let index = self.log.last() + 1;
         let ttl_left_ms = match &body {
             Body::Run(op) => op.ttl_ms,
@@ -258,6 +268,10 @@ impl Replicant {
         );
         shared.drop_outbox(op, out);
         for progress in self.progress.values_mut() {
+            if progress.have == Some(index - 1) {
+                // It lacks something from now on.
+                progress.heard_ms = shared.now_ms;
+            }
             // The others get it at the same moment.
             progress.next_ms = shared.now_ms;
             progress.pause_ms = 0;
@@ -282,12 +296,13 @@ impl Replicant {
         shared: &mut Shared,
         out: &mut Output,
     ) {
-        let pending = self.pending.iter().any(|pending| pending.op.id == op.id);
-        if self.operations().contains(&op.id) || pending || self.has_parked(op.id) {
+        if self.log.find(op.id).is_some() || self.has_parked(op.id) {
             shared.drop_outbox(op.id, out);
             return;
         }
-        if self.record.gate.is_some() {
+        let pending = self.pending.iter().any(|pending| pending.op.id == op.id);
+        if self.record.gate.is_some() || pending {
+            // The gate may refuse a retry of it: only a position replaces the one it had.
             return;
         }
         let homeless = op.kind == Kind::Rescope && !op.sites.contains(&shared.me);

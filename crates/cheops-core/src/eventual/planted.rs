@@ -28,6 +28,10 @@ pub enum Bug {
     LeakRecords,
     TrustOldDisk,
     IgnoreDigest,
+    DropBesideRemains,
+    LoseTaken,
+    IgnoreDigestOfTaken,
+    RunExpiredOnOldDisk,
 }
 
 impl Bug {
@@ -55,5 +59,9 @@ impl Bug {
         Bug::LeakRecords,
         Bug::TrustOldDisk,
         Bug::IgnoreDigest,
+        Bug::DropBesideRemains,
+        Bug::LoseTaken,
+        Bug::IgnoreDigestOfTaken,
+        Bug::RunExpiredOnOldDisk,
     ];
 }

@@ -192,11 +192,12 @@ impl Replicant {
 
     pub(super) fn has_lease(&self, shared: &Shared) -> bool {
         let fresh = |at: Option<u64>| at.is_some_and(|at| at + LEASE_TRUST_MS > shared.now_ms);
-        let granted = self
-            .progress
-            .values()
-            .filter(|progress| fresh(progress.leased_ms))
-            .count();
+        // Whoever has removed the tombstone grants nothing any more, and nobody can write to what is deleted.
+        let grants = |site: &&SiteName| {
+            let progress = self.progress.get(*site);
+            progress.is_some_and(|known| fresh(known.leased_ms) || known.forgotten)
+        };
+        let granted = self.record.rows.keys().filter(grants).count();
         (granted + 1) * 2 > self.record.rows.len() || self.log.last() == 0
     }
 
@@ -299,7 +300,10 @@ impl Replicant {
             self.progress.entry(from.clone()).or_default().forgotten = true;
         }
         match &mut self.candidacy {
-            Some(candidacy) => _ = candidacy.unknown.insert(from.clone()),
+            Some(candidacy) if self.record.rows.contains_key(from) => {
+                candidacy.unknown.insert(from.clone());
+            }
+            Some(_) => (),
             None if self.record.epoch.site == *from
                 && self.record.recovery != Recovery::Stranded =>
             {
@@ -318,6 +322,9 @@ impl Replicant {
         if asking && replica && candidacy.votes.is_empty() && !candidacy.unknown.is_empty() {
             self.record.recovery = Recovery::Stranded;
             return;
+        }
+        for vote in candidacy.votes.values() {
+            self.suspect_untold(&vote.header, shared);
         }
         if let Some(best) = self.choose(&candidacy.votes) {
             self.adopt(best, shared, out);
@@ -416,6 +423,7 @@ impl Replicant {
         let fork = self.log.fork(&header.runs);
         self.record.promised = self.record.promised.clone().max(header.epoch.clone());
         self.candidacy = None;
+        self.commend(header, fork, shared, out);
         let lacks_base = header.runs.has_folded_past(fork);
         if self.log.base.index > fork && !lacks_base {
             // It can take back what it has since; this site cannot.
@@ -468,6 +476,11 @@ impl Replicant {
         self.deadlines.retain(|index, _| *index <= fork);
         let row = self.row_mut(&shared.me);
         row.applied = row.applied.min(fork);
+        for kept in &cut {
+            if let super::log::Body::Void(id) = kept.entry.body {
+                self.unvoid(id, shared);
+            }
+        }
         let id = self.record.id;
         let earlier: Vec<_> = shared
             .outbox

@@ -109,6 +109,8 @@ pub(crate) struct Progress {
     pub(crate) have: Option<u64>,
     pub(crate) rows_version: u64,
     pub(crate) applied: u64,
+    /// When it last reported, or was first sent to.
+    pub(crate) heard_ms: u64,
     pub(crate) next_ms: u64,
     pub(crate) pause_ms: u64,
     pub(crate) forgotten: bool,
@@ -146,6 +148,7 @@ pub(crate) struct Replicant {
     pub(crate) granted_until_ms: u64,
     pub(crate) deadlines: BTreeMap<u64, u64>,
     pub(crate) woken: bool,
+    pub(crate) placed: super::places::Placed,
     /// Of the record as it is on disk: a copy would double what a replicant weighs in memory.
     saved: Option<Digest>,
 }
@@ -185,6 +188,7 @@ impl Replicant {
             granted_until_ms: 0,
             deadlines: BTreeMap::new(),
             woken: true,
+            placed: super::places::Placed::default(),
             saved: None,
         }
     }
@@ -221,7 +225,7 @@ impl Replicant {
             doubt: submission.doubt,
             handover: submission.handover,
             meta: match &submission.naming {
-                Naming::Chosen(name) => Some(name.clone()),
+                Naming::Chosen(name) | Naming::Kept(name) => Some(name.clone()),
                 Naming::Minted | Naming::Adopted(_) => None,
             },
             parent: submission.parent,

@@ -68,7 +68,8 @@ impl Site {
             if self.shared.is_buried(id) {
                 continue;
             }
-            if self.is_first(row) && !self.replicants.contains_key(&id) {
+            let first = self.is_first(row);
+            if first && !self.replicants.contains_key(&id) {
                 // New to this disk and to every one before: it will come by itself.
                 continue;
             }
@@ -78,6 +79,8 @@ impl Site {
                 .or_insert_with(|| Replicant::from_header(&header, Recovery::Asking));
             if replicant.record.recovery == Recovery::Asking {
                 replicant.relearn(&header, &self.shared);
+            } else if !first || replicant.record.doubt_until > 0 {
+                replicant.suspect(header.runs.last, &self.shared);
             }
             self.shared.touched.insert(id);
         }
@@ -127,6 +130,21 @@ impl Replicant {
             self.record.promised = header.epoch.clone();
         }
         self.doubt(shared, header.runs.last.max(1));
+    }
+
+    /// A log that is not the one trusted first may hold what an earlier disk of this site has done.
+    pub(super) fn suspect(&mut self, until: u64, shared: &Shared) {
+        if !shared.planted(Bug::TrustOldDisk) && shared.boot.incarnation > 1 {
+            self.record.doubt_until = self.record.doubt_until.max(until);
+        }
+    }
+
+    /// The same, of whatever is heard while somebody who may know more has not told.
+    pub(super) fn suspect_untold(&mut self, header: &Header, shared: &Shared) {
+        let silent = |site: &SiteName| shared.record.unasked.contains(site);
+        if self.record.doubt_until > 0 && header.rows.keys().any(silent) {
+            self.suspect(header.runs.last, shared);
+        }
     }
 
     /// The leader has told what there is.

@@ -16,7 +16,7 @@ use crate::record::{Table, log_key};
 
 impl Replicant {
     /// Keeps this site's own row true.
-    pub(super) fn refresh_row(&mut self, shared: &Shared) {
+    pub(super) fn refresh_row(&mut self, shared: &mut Shared) {
         let (state, note) = self.state(shared);
         let (leads, shown) = (self.leads(&shared.me), self.shown.take());
         let row = self.row_mut(&shared.me);
@@ -25,7 +25,7 @@ impl Replicant {
         row.incarnation = shared.boot.incarnation;
         let same = shown.as_ref() == Some(&*row);
         if !same {
-            row.version += 1;
+            row.version = shared.stamp().max(row.version + 1);
         }
         let row = row.clone();
         self.shown = Some(row);
@@ -40,10 +40,17 @@ impl Replicant {
         if last == 0 {
             return;
         }
-        for site in self.others(&shared.me) {
+        let strays = self.strays(shared);
+        for site in self.others(&shared.me).into_iter().chain(strays) {
             let rows_version = self.record.rows_version;
             let left = self.has_left(&site);
-            let progress = self.progress.entry(site.clone()).or_default();
+            let progress = self
+                .progress
+                .entry(site.clone())
+                .or_insert_with(|| Progress {
+                    heard_ms: shared.now_ms,
+                    ..Progress::default()
+                });
             let lacks =
                 left || progress.have != Some(last) || progress.rows_version != rows_version;
             let lease = self.record.handover == crate::operation::Handover::Auto;
@@ -59,7 +66,7 @@ impl Replicant {
             let message = if left && have == Some(last) {
                 self.left_message()
             } else {
-                self.append_message(have, shared)
+                self.append_message(&site, have, shared)
             };
             shared.send(&site, message, out);
         }
@@ -72,7 +79,8 @@ impl Replicant {
         }
     }
 
-    fn append_message(&mut self, have: Option<u64>, shared: &Shared) -> Message {
+    fn append_message(&mut self, to: &SiteName, have: Option<u64>, shared: &Shared) -> Message {
+        let have = have.or_else(|| self.presumed(to));
         let from = have
             .unwrap_or_else(|| self.log.last())
             .max(self.log.base.index);
@@ -87,6 +95,15 @@ impl Replicant {
             entries,
             base,
         }
+    }
+
+    /// What a site has that has not said so in this reign: the first message brings what it lacks, so that it need not
+    /// be asked before. Wrong guesses cost bytes and nothing else, since a follower takes only what comes next in its
+    /// log; where the guess would cost a base, it is asked.
+    fn presumed(&self, site: &SiteName) -> Option<u64> {
+        let row = self.record.rows.get(site)?;
+        let unheard = row.version == 0;
+        (unheard || row.applied >= self.log.base.index).then_some(row.applied)
     }
 
     pub(super) fn whole_base(&self, shared: &Shared) -> Base {
@@ -143,14 +160,18 @@ impl Replicant {
             return;
         }
         if !self.is_involved(from) {
-            let kept = report.runs.last > 0 && !report.recovering && self.is_leaving(from);
+            let stray = self.log.members().is_none();
+            let returned = !report.recovering && self.is_leaving(from);
+            let kept = report.runs.last > 0 && (stray || returned);
             if !kept {
                 // It left, and its disk has forgotten that.
                 return shared.send(from, self.left_message(), out);
             }
-            // It left, and came back by a log that has parted from this one: it has to be seen off again.
+            // It came, or came back, by a log that has parted from this one. It is taken in, as a heal destroys
+            // nothing; if this log says that it goes, it is seen off again.
             self.record.rows.insert(from.clone(), report.row.clone());
             self.record.rows_version += 1;
+            self.record.forgetting = false;
         }
         // It has a record, whatever it said before.
         self.progress.entry(from.clone()).or_default().forgotten = false;
@@ -168,6 +189,7 @@ impl Replicant {
         let have = self.log.fork(&report.runs);
         let reported = Progress {
             have: Some(have),
+            heard_ms: shared.now_ms,
             rows_version: report.rows_version,
             applied: report.row.applied,
             leased_ms: (report.heard.0 == shared.boot).then_some(report.heard.1),
@@ -253,11 +275,7 @@ impl Replicant {
         let Some(Body::Run(op)) = self.log.get(index).map(|kept| kept.entry.body.clone()) else {
             return;
         };
-        if self
-            .log
-            .iter()
-            .any(|kept| kept.entry.body == Body::Void(op.id))
-        {
+        if self.log.is_void(op.id) {
             return;
         }
         self.append(Body::Void(op.id), Stage::Void, shared, out);
@@ -299,8 +317,7 @@ impl Replicant {
     /// A site that is away for too long keeps its duty but loses its queue: it will be settled. What is not state,
     /// actions and queued requests, is kept for it.
     fn stop_waiting(&mut self, done: u64, shared: &mut Shared, out: &mut Output) {
-        let retain = shared.tuning.retain_entries;
-        if self.log.len() <= retain || self.record.form == Form::Queue {
+        if self.record.form == Form::Queue {
             return;
         }
         let is_state = |kept: &Kept| match &kept.entry.body {
@@ -311,13 +328,45 @@ impl Replicant {
             .log
             .iter()
             .find(|kept| kept.entry.index > done && !is_state(kept));
-        let newest = self.log.last() - retain as u64 / 2;
         let most = unrun.map_or(u64::MAX, |kept| kept.entry.index - 1);
-        self.compact_to(
-            newest.min(most).min(self.row(&shared.me).applied),
-            shared,
-            out,
-        );
+        let upto = self.too_old(shared).max(self.too_much(shared));
+        let applied = self.row(&shared.me).applied;
+        self.compact_to(upto.min(most).min(applied), shared, out);
+    }
+
+    /// Up to where the log is more than is kept for anybody.
+    fn too_much(&self, shared: &Shared) -> u64 {
+        let tuning = &shared.tuning;
+        let many = self.log.len() > tuning.retain_entries;
+        let heavy = self.log.bytes() > tuning.retain_bytes;
+        let few = self
+            .log
+            .last()
+            .saturating_sub(tuning.retain_entries as u64 / 2);
+        let light = self.log.lightest(tuning.retain_bytes / 2);
+        (if many { few } else { 0 }).max(if heavy { light } else { 0 })
+    }
+
+    /// Up to where only sites lack it that were not heard of for too long.
+    fn too_old(&self, shared: &Shared) -> u64 {
+        let last = self.log.last();
+        let progress = |site: &SiteName| {
+            let known = self.progress.get(site);
+            let done = known.and_then(|known| known.have.map(|have| have.min(known.applied)));
+            (
+                done.unwrap_or(0),
+                known.map_or(shared.now_ms, |known| known.heard_ms),
+            )
+        };
+        let gone = |(done, heard_ms): &(u64, u64)| {
+            *done < last && shared.now_ms >= heard_ms.saturating_add(shared.tuning.retain_ms)
+        };
+        let others = self.others(&shared.me);
+        let (away, here): (Vec<_>, Vec<_>) = others.iter().map(progress).partition(gone);
+        if away.is_empty() {
+            return 0;
+        }
+        here.into_iter().map(|(done, _)| done).min().unwrap_or(last)
     }
 
     pub(super) fn compact_to(&mut self, index: u64, shared: &mut Shared, out: &mut Output) {
@@ -357,6 +406,7 @@ impl Replicant {
         };
         let forgotten = |site: &SiteName| self.progress.get(site).is_some_and(|p| p.forgotten);
         last > 0
+            && self.strays(shared).iter().all(forgotten)
             && (shared.planted(Bug::ForgetTombstone) && dead(self.row(&shared.me))
                 || self
                     .record

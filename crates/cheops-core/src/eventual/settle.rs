@@ -94,6 +94,7 @@ impl Replicant {
             .iter()
             .filter(|kept| kept.entry.index <= upto && !kept.stage.is_final());
         let state = |body: &Body| matches!(body, Body::Run(op) if matches!(op.kind, Kind::Create | Kind::Update));
+        let open = open.filter(|kept| !self.log.is_void(kept.entry.body.operation()));
         let covered = open.filter(|kept| what == Cover::Everything || state(&kept.entry.body));
         for index in covered.map(|kept| kept.entry.index).collect::<Vec<_>>() {
             self.log.set_stage(index, Stage::Covered);

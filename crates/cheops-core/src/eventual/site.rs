@@ -6,10 +6,11 @@ use cheops_model::SiteName;
 
 use super::gate::Fate;
 use super::message::{Message, Row};
+use super::places::Places;
 use super::planted::Bug;
 use super::replicant::{Doing, Recovery, Replicant};
 use super::send::Report;
-use super::shared::{Asker, Shared, Timer};
+use super::shared::{Asker, OutboxRecord, Shared, Timer};
 use super::submit::Forward;
 use crate::ids::{OperationId, ReplicantId};
 use crate::link::{Envelope, Verdict};
@@ -131,6 +132,8 @@ pub struct Quarantined {
 /// The protocol of one site.
 pub struct Site {
     pub(super) replicants: BTreeMap<ReplicantId, Replicant>,
+    /// Whose each operation is that is not finished.
+    pub(super) places: Places,
     pub(super) forwards: BTreeMap<OperationId, Forward>,
     pub(super) shared: Shared,
     pub(super) quarantined: Vec<Quarantined>,
@@ -151,7 +154,13 @@ impl Site {
             } => self.complete(client, op, wait_ms, out),
             Event::Message { from, envelope } => self.receive(from, envelope, out),
             Event::Outcome { call, outcome } => self.on_outcome(call, outcome, out),
-            Event::Up(site) => self.on_up(&site),
+            Event::Up(site) => {
+                // Whoever has forgotten its earlier runs hears of them before it does anything.
+                if !self.shared.record.removed.contains(&site) {
+                    self.shared.introduce(&site, out);
+                }
+                self.on_up(&site);
+            }
             Event::Down(site) => _ = self.shared.down.insert(site),
             Event::Tick => (),
             Event::Promote(id) => self.promote(id),
@@ -213,8 +222,8 @@ impl Site {
         {
             // Whoever wanted to make it has given up.
             replicant.erase(out);
-            self.replicants.remove(&id);
-            return shared.arm(Timer::Replicant(id), None);
+            self.lose(id);
+            return self.shared.arm(Timer::Replicant(id), None);
         }
         replicant.refresh_row(shared);
         let mut dead = false;
@@ -234,16 +243,18 @@ impl Site {
         if dead {
             replicant.remember_gone(shared, out);
             replicant.erase(out);
-            self.replicants.remove(&id);
+            self.lose(id);
             return;
         }
         replicant.save(shared, out);
+        replicant.place(&mut self.places);
         let next = replicant.wake_at(shared);
         shared.arm(Timer::Replicant(id), next);
     }
 
     fn receive(&mut self, from: SiteName, envelope: Envelope, out: &mut Output) {
-        if self.shared.record.removed.contains(&from) {
+        let sound = envelope.message.as_ref().is_none_or(Message::is_sound);
+        if self.shared.record.removed.contains(&from) || !sound {
             return;
         }
         let boot = self.shared.boot;
@@ -256,16 +267,16 @@ impl Site {
                 self.shared.down.remove(&from);
                 self.on_message(&from, message, out);
             }
-            Verdict::Introduce => self.shared.introduce(&from, out),
             Verdict::Met => {
                 self.shared.incarnations.insert(from.clone(), incarnation);
                 self.on_up(&from);
             }
-            Verdict::Drop if self.shared.planted(Bug::TakeLateMessages) => {
+            Verdict::Drop | Verdict::Stale if self.shared.planted(Bug::TakeLateMessages) => {
                 if let Some(message) = late {
                     self.on_message(&from, message, out);
                 }
             }
+            Verdict::Introduce | Verdict::Stale => self.shared.introduce(&from, out),
             Verdict::Drop => (),
         }
     }
@@ -301,6 +312,12 @@ impl Site {
                     return self
                         .shared
                         .send(from, Message::Forgotten { replicant: id }, out);
+                }
+                if !self.replicants.contains_key(&id) && !header.rows.contains_key(&self.shared.me)
+                {
+                    return self
+                        .shared
+                        .send(from, Message::Unknown { replicant: id }, out);
                 }
                 if !self.meet(&header, from) {
                     return;
@@ -407,7 +424,7 @@ impl Site {
                     || replicant.record.form == Form::Queue;
                 if told && replicant.is_hollow() && replicant.record.epoch.site == *from {
                     replicant.erase(out);
-                    self.replicants.remove(&id);
+                    self.lose(id);
                     return self.shared.arm(Timer::Replicant(id), None);
                 }
                 if replicant.leads(&self.shared.me) {
@@ -419,12 +436,10 @@ impl Site {
             Message::Forgotten { replicant: id } => {
                 if let Some(replicant) = self.replicants.get_mut(&id) {
                     let deleted = replicant.log.desired(replicant.log.last()).deleted;
-                    replicant
-                        .progress
-                        .entry(from.clone())
-                        .or_default()
-                        .forgotten = deleted;
-                    if !deleted {
+                    let stray = !replicant.is_involved(from);
+                    let progress = replicant.progress.entry(from.clone()).or_default();
+                    progress.forgotten = deleted || stray;
+                    if !progress.forgotten {
                         // It was deleted everywhere, and old disks have brought it back: a person decides.
                         replicant.record.recovery = Recovery::Stranded;
                     }
@@ -485,9 +500,16 @@ impl Site {
             if *epoch < replicant.record.promised || epoch.site != *from {
                 return;
             }
+            let names = |kept: &OutboxRecord| {
+                kept.submission.op.replicant == id && !kept.submission.op.sites.is_empty()
+            };
+            if self.shared.outbox.values().any(names) {
+                // Its leader has not heard yet of sites that may have a replica.
+                return;
+            }
             replicant.remember_gone(&mut self.shared, out);
             replicant.erase(out);
-            self.replicants.remove(&id);
+            self.lose(id);
             self.shared.arm(Timer::Replicant(id), None);
         }
         self.shared
@@ -511,7 +533,7 @@ impl Site {
                 if replicant.gate_outcome(outcome, shared, out) == Fate::NeverWas {
                     replicant.fail_pending(shared, out);
                     replicant.erase(out);
-                    self.replicants.remove(&id);
+                    self.lose(id);
                 }
             }
             Doing::GateProbe => replicant.gate_probed(outcome, shared, out),

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use cheops_model::SiteName;
 
 use super::log::{Kept, Log};
+use super::places::Places;
 use super::planted::Bug;
 use super::replicant::{Record, Replicant};
 use super::shared::{AnswerRecord, OutboxRecord, Shared, SiteRecord, Timer, Tuning};
@@ -55,6 +56,7 @@ impl Site {
         let (replicants, forwards) = (BTreeMap::new(), BTreeMap::new());
         let mut site = Site {
             replicants,
+            places: Places::default(),
             forwards,
             shared,
             quarantined: Vec::new(),

@@ -82,9 +82,9 @@ pub struct OperationView {
 impl Site {
     /// One operation: at the gate, in a log, on its way to a leader, or finished lately.
     pub fn operation(&self, id: OperationId) -> Option<OperationView> {
-        let known = |r: &&Replicant| r.digest_of(id).is_some();
-        let live = self.replicants.values().find(known);
-        let live = live.and_then(|replicant| self.live_operation(replicant, id));
+        let live = self
+            .place_of(id)
+            .and_then(|replicant| self.live_operation(replicant, id));
         live.or_else(|| self.taken_operation(id))
             .or_else(|| self.finished_operation(id))
     }

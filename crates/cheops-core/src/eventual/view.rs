@@ -8,7 +8,7 @@ use super::log::{Body, Runs, Stage};
 use super::message::Row;
 use super::replicant::{Mend, Recovery, Replicant};
 use super::site::Site;
-use crate::ids::{Epoch, OperationId, Position, ReplicantId};
+use crate::ids::{Boot, Epoch, OperationId, Position, ReplicantId};
 use crate::operation::{Fields, Form, Handover, Operation};
 
 /// One replicant as this site knows it.
@@ -64,6 +64,11 @@ impl Site {
         &self.shared.me
     }
 
+    /// The run of this site's agent.
+    pub fn boot(&self) -> Boot {
+        self.shared.boot
+    }
+
     /// Every replicant of this site.
     pub fn replicants(&self) -> impl Iterator<Item = ReplicantView> + '_ {
         self.replicants.keys().filter_map(|id| self.replicant(*id))
@@ -101,7 +106,10 @@ impl Site {
             about: record.about.clone(),
             handover: record.handover,
             matched: record.matched,
-            needs_settle: replicant.needing_settle(),
+            needs_settle: match replicant.leads(&self.shared.me) {
+                true => replicant.needing_settle(),
+                false => BTreeSet::new(),
+            },
             epoch: record.epoch.clone(),
             leads: replicant.leads(&self.shared.me),
             rows: record.rows.clone(),
@@ -173,6 +181,12 @@ impl Site {
         self.shared.outbox.values().map(|kept| &kept.submission.op)
     }
 
+    /// True if this site has taken it with 202 and knows of no position that it ever had.
+    pub fn is_taken(&self, op: OperationId) -> bool {
+        let kept = self.shared.outbox.get(&op);
+        kept.is_some_and(|kept| kept.fork.is_none())
+    }
+
     /// Things held in memory, to see that they are bounded.
     pub fn weight(&self) -> usize {
         let log: usize = self
@@ -185,12 +199,13 @@ impl Site {
 }
 
 impl Replicant {
+    /// Known to the leader: by what they reported in its reign, else by what they had applied before.
     fn needing_settle(&self) -> BTreeSet<SiteName> {
         let base = self.log.base.index;
-        let behind = self
-            .progress
-            .iter()
-            .filter(|(_, known)| known.have.is_some_and(|have| have < base));
+        let behind = self.record.rows.iter().filter(|(site, row)| {
+            let known = self.progress.get(*site).and_then(|known| known.have);
+            known.unwrap_or(row.applied) < base
+        });
         behind.map(|(site, _)| site.clone()).collect()
     }
 }

@@ -175,8 +175,8 @@ impl<K: Key> Ledger<K> {
             let due = told.is_none_or(|told| {
                 told.silent != silent || now.ms() >= told.at_ms + REPORT_AGAIN_MS
             });
-            let news = told.is_none_or(|told| held.report.is_news_to(&told.report));
-            if !due && (silent || !news) {
+            let news = || told.is_none_or(|told| held.report.is_news_to(&told.report));
+            if !due && (silent || !news()) {
                 reports.oldest_ms = reports.oldest_ms.max(if silent { 0 } else { age_ms });
                 continue;
             }

@@ -15,6 +15,9 @@ pub fn name(text: &str) -> SiteName {
     SiteName::new(text).unwrap()
 }
 
+/// What is kept for a site that is away.
+pub const RETAIN_BYTES: usize = 10_000;
+
 /// What is on one disk.
 pub type Disk = BTreeMap<(Table, Vec<u8>), Vec<u8>>;
 
@@ -63,6 +66,7 @@ impl Bench {
             tuning: Tuning {
                 settle_ms: 1_000,
                 refuse_after_ms: 3_000,
+                retain_bytes: RETAIN_BYTES,
                 ..Tuning::default()
             },
             incarnation,

@@ -5,6 +5,7 @@ mod bring;
 mod content;
 mod create;
 mod look;
+mod renewed;
 mod run;
 
 use std::borrow::Cow;
@@ -13,7 +14,7 @@ use std::sync::{Arc, RwLock};
 
 use bytes::Bytes;
 use cheops_core::operation::{Fields, Refusal};
-use cheops_core::{Call, CallId, MeshKey, Operation, Outcome, ReplicantId, Wait};
+use cheops_core::{Call, CallId, MeshKey, Operation, OperationId, Outcome, ReplicantId, Wait};
 use cheops_model::SiteName;
 use cheops_rest::{Api, Body, CallKind, Class, Id, Side};
 use http_body_util::Full;
@@ -31,6 +32,7 @@ use super::wire::{self, Asked, Replied};
 use super::{ReplicatedService, Shown};
 use crate::mesh::Dialer;
 use crate::picture::Picture;
+use renewed::Renewed;
 
 /// The request cannot be made of what is known.
 const UNPROCESSABLE: u16 = 422;
@@ -62,6 +64,7 @@ struct Inner {
     /// Contents on their way from other sites, each whole in memory.
     brings: Semaphore,
     of: CallerParts,
+    renewed: Renewed,
 }
 
 /// What a caller knows besides the services.
@@ -84,6 +87,13 @@ impl std::ops::Deref for Inner {
     }
 }
 
+impl Inner {
+    fn asked(&self, op: &Operation) -> Option<Asked> {
+        let asked = wire::decode(&op.rest)?;
+        Some(self.renewed.over(op.id, asked))
+    }
+}
+
 struct Service {
     name: String,
     api: Arc<Api>,
@@ -96,6 +106,7 @@ impl Caller {
             services: RwLock::new(by_name(services)),
             brings: Semaphore::new(BRINGS_MAX),
             of,
+            renewed: Renewed::default(),
         }))
     }
 
@@ -125,6 +136,16 @@ impl Caller {
     /// What has to be known of a service's API.
     pub(super) fn api(&self, service: &str) -> Option<Arc<Api>> {
         self.service(service).map(|service| service.api.clone())
+    }
+
+    /// The request that an operation stands for, with the credentials its caller gave last.
+    pub(super) fn asked(&self, op: &Operation) -> Option<Asked> {
+        self.0.asked(op)
+    }
+
+    /// From now on an operation is run with these headers in place of those it came with.
+    pub(super) fn renew(&self, op: OperationId, headers: Vec<(String, Vec<u8>)>) {
+        self.0.renewed.put(op, headers);
     }
 
     /// Makes the call in its own time; its outcome comes to `door`.
@@ -252,8 +273,8 @@ impl Desk<'_> {
         self.latest.as_ref().or(self.create.as_ref())
     }
 
-    fn asked(op: &Operation) -> Option<Asked> {
-        wire::decode(&op.rest)
+    fn asked(&self, op: &Operation) -> Option<Asked> {
+        self.inner.asked(op)
     }
 
     /// What this site calls what clients call `id`; its own resource as `own`.

@@ -84,6 +84,26 @@ impl Disk {
         Ok(life)
     }
 
+    /// The number of one shard's life: the store's, or a later one that others told of.
+    pub(super) fn life_of(&self, shard: u8, store: u64) -> Result<u64, DiskFault> {
+        let kept = self.store.get(Table::Meta, &life_key(shard))?;
+        let kept = kept.and_then(|bytes| Some(u64::from_be_bytes(bytes.try_into().ok()?)));
+        Ok(kept.map_or(store, |life| life.max(store)))
+    }
+
+    /// Others know later runs of this site than its disk: it is another disk. Begins a life after all of them.
+    pub(super) fn begin_life(&self, shard: u8, after: u64) -> Result<u64, DiskFault> {
+        let clock = SystemTime::now().duration_since(UNIX_EPOCH);
+        let now_ms = clock.map_or(0, |since| since.as_millis() as u64);
+        let life = now_ms.max(after.saturating_add(1));
+        let mut batch = Batch::new();
+        batch
+            .put(Table::Meta, life_key(shard), life.to_be_bytes())
+            .expect("eight bytes fit");
+        self.store.commit(batch)?;
+        Ok(life)
+    }
+
     /// Everything of one shard. Damaged records are set aside, and said.
     pub(super) fn load(&self, shard: u8) -> Result<Loaded, DiskFault> {
         let mut loaded = Loaded {
@@ -150,6 +170,10 @@ impl Disk {
         }
         Ok(self.store.commit(batch)?)
     }
+}
+
+fn life_key(shard: u8) -> Vec<u8> {
+    [LIFE_KEY, &[b'-', shard]].concat()
 }
 
 /// What sealing and the number of the shard add to a record.
@@ -264,6 +288,14 @@ mod tests {
             life(Opening::Created, Past::Some) > 1,
             "an earlier store is lost"
         );
+
+        // What others remember counts more, shard by shard.
+        assert_eq!(disk.life_of(2, 1).unwrap(), 1);
+        let later = disk.begin_life(2, 5).unwrap();
+        assert!(later > 5);
+        assert_eq!(disk.life_of(2, 1).unwrap(), later);
+        assert_eq!(disk.life_of(3, 1).unwrap(), 1);
+        assert_eq!(disk.life_of(2, later + 1).unwrap(), later + 1);
     }
 
     #[test]

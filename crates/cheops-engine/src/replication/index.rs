@@ -8,6 +8,7 @@ use std::sync::{Arc, RwLock};
 use cheops_core::eventual::{Glance, ReplicaState, Row};
 use cheops_core::{MeshKey, ReplicantId};
 use cheops_model::SiteName;
+use cheops_rest::{Api, Body, Id, Side};
 use foldhash::fast::FixedState;
 use tokio::sync::Notify;
 use tokio::sync::futures::Notified;
@@ -132,6 +133,40 @@ impl Index {
         let found = maps.by_id.values().filter_map(|ids| ids.get(id));
         let mut found: Vec<_> = found.filter_map(|id| maps.known.get(id).cloned()).collect();
         found.sort_by_key(|known| known.service.clone());
+        found
+    }
+
+    /// A replicant of the same service that a request names and that one of these sites does not have.
+    pub fn lacking(
+        &self,
+        service: &str,
+        api: &Api,
+        asked: &Asked,
+        sites: &[SiteName],
+    ) -> Option<(Arc<Known>, SiteName)> {
+        let mut found = None;
+        let mut look = |id: Id<'_>| {
+            let known = self.find(service, &id.text);
+            let known = known.filter(|known| *known.meta == *id.text && id.fits(&known.kind));
+            let lacks = |known: Arc<Known>| {
+                let site = sites.iter().find(|site| !known.sites.contains(site))?;
+                Some((known, site.clone()))
+            };
+            if found.is_none() {
+                found = known.and_then(lacks);
+            }
+        };
+        api.target_ids(&asked.path, |id, _| look(id));
+        let text = |name| std::str::from_utf8(asked.header(name)?).ok();
+        let body = Body {
+            side: Side::Request,
+            kind: Some(&asked.kind),
+            media: text("content-type"),
+            encoding: text("content-encoding"),
+            bytes: &asked.body,
+        };
+        // A body that cannot be read names nothing that is known.
+        let _ = api.body_ids(&body, |id, _| look(id));
         found
     }
 

@@ -39,6 +39,15 @@ pub(super) const IDLE_MAX: usize = 64;
 /// as an answer without a body.
 pub(super) const ANSWER_BYTES_MAX: usize = 128 << 10;
 
+/// Operations whose caller has given credentials again. Beyond, the oldest is forgotten, and waits once more.
+pub(super) const RENEWED_MAX: usize = 1_024;
+
+/// How long an operator waits for a change of sites to have its place in the order. Beyond: it may still happen.
+pub(super) const ORDER_TIME_MAX: Duration = Duration::from_secs(8);
+
+/// Fields that an adopted resource is taken with: its body is kept in the log like any other. Beyond: it is not adopted.
+pub(super) const ADOPTED_BYTES_MAX: usize = BODY_BYTES_MAX;
+
 /// A list read to look for one resource. A longer one tells nothing.
 pub(super) const PROBE_BYTES_MAX: usize = 16 << 20;
 

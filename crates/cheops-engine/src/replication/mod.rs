@@ -25,7 +25,8 @@ use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use cheops_core::eventual::Tuning;
+use cheops_core::eventual::{Glance, Tuning};
+use cheops_core::operation::Form;
 use cheops_core::{Answer, Event, MeshKey, Operation, OperationId, ReplicantId, Site, Submission};
 use cheops_model::SiteName;
 use cheops_rest::Api;
@@ -125,6 +126,9 @@ struct Inner {
     threads: std::sync::Mutex<Vec<JoinHandle<()>>>,
     pictures: watch::Receiver<Arc<Picture>>,
     caller: Caller,
+    here: SiteName,
+    /// One at a time, so that nothing is adopted twice.
+    adopting: tokio::sync::Mutex<()>,
     blobs: Blobs,
 }
 
@@ -183,6 +187,7 @@ impl Replication {
                 tuning: config.tuning.clone(),
                 incarnation: life,
                 peers: others.clone(),
+                pictures: config.pictures.clone(),
                 disk: disk.clone(),
                 index: index.clone(),
                 outlets: outlets.clone(),
@@ -204,6 +209,8 @@ impl Replication {
             threads: threads.into(),
             pictures: config.pictures,
             caller,
+            here: config.here,
+            adopting: tokio::sync::Mutex::default(),
             blobs,
         })))
     }
@@ -288,6 +295,30 @@ impl Replication {
         self.inbox(replicant).put(Input::Event(Box::new(event)))
     }
 
+    /// Stands for the queue of requests for a service of another site.
+    pub fn queue_for(&self, service: &str, site: &SiteName) -> ReplicantId {
+        self.0.key.queue_of(&self.0.here, site, service, 0)
+    }
+
+    /// Requests that this site holds for a service of another one.
+    pub async fn queued_for(&self, service: &str, site: &SiteName) -> u64 {
+        let (queue, service, site) = (
+            self.queue_for(service, site),
+            service.to_owned(),
+            site.clone(),
+        );
+        let waiting = self.look(queue, move |core| {
+            let of = |glance: &Glance<'_>| {
+                let row = glance.rows().get(&site);
+                let row = row.filter(|_| glance.form() == Form::Queue && glance.leads());
+                let left = row.filter(|_| glance.service() == service);
+                left.map_or(0, |row| glance.last().saturating_sub(row.applied))
+            };
+            core.glances().map(|glance| of(&glance)).sum()
+        });
+        waiting.await.unwrap_or(0)
+    }
+
     /// Looks at the state of the shard that owns a replicant. `None` if it has stopped.
     pub async fn look<T: Send + 'static>(
         &self,
@@ -351,6 +382,10 @@ pub struct LocalAnswer {
     pub status: u16,
     /// In meta-ids.
     pub body: Vec<u8>,
+    /// Its version, as the service there names it.
+    pub etag: Option<String>,
+    /// When it was changed, as the service there says.
+    pub modified: Option<String>,
 }
 
 async fn look_into<T: Send + 'static>(

@@ -8,11 +8,11 @@ use std::time::{Duration, Instant};
 
 use cheops_core::eventual::Tuning;
 use cheops_core::{
-    Answer, Birth, CallId, Change, ClientId, Effect, Event, MeshKey, Now, Outcome, Output,
+    Answer, Birth, Boot, CallId, Change, ClientId, Effect, Event, MeshKey, Now, Outcome, Output,
     ReplicantId, Site, Submission, Table, Wait,
 };
 use cheops_model::SiteName;
-use tokio::sync::oneshot;
+use tokio::sync::{oneshot, watch};
 
 use super::caller::{Caller, Job};
 use super::disk::{Disk, DiskFault};
@@ -21,7 +21,7 @@ use super::limits::{
     DISK_PAUSE, INBOX_MAX, NAP_MAX, STEP_BYTES_MAX, STEP_EVENTS_MAX, STEP_RECORDS_MAX,
 };
 use super::links::Outlets;
-use super::wire::{self, Asked};
+use crate::picture::Picture;
 
 /// Why a request was not taken. Nothing happened and nothing will.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -106,6 +106,7 @@ pub(super) struct Seed {
     pub(super) incarnation: u64,
     /// Who may share replicants with an earlier disk of this site.
     pub(super) peers: Vec<SiteName>,
+    pub(super) pictures: watch::Receiver<Arc<Picture>>,
     pub(super) disk: Arc<Disk>,
     pub(super) index: Arc<Index>,
     pub(super) outlets: Outlets,
@@ -128,9 +129,12 @@ pub(super) fn start(seed: Seed) -> Result<(Inbox, std::thread::JoinHandle<()>), 
         next_client: 0,
         door: door.clone(),
         down: BTreeSet::new(),
+        forgotten: None,
         mesh: BTreeMap::new(),
         seed,
     };
+    let known = shard.seed.incarnation;
+    shard.seed.incarnation = shard.seed.disk.life_of(shard.seed.number, known)?;
     let site = shard.recover()?;
     let name = format!("log-{}", shard.seed.number);
     let thread = std::thread::Builder::new().name(name);
@@ -151,6 +155,8 @@ struct Shard {
     door: Inbox,
     /// Who is out of reach, to be told again after a start from the records.
     down: BTreeSet<SiteName>,
+    /// A run of this site that others know and its disk does not.
+    forgotten: Option<Boot>,
     /// Who was removed or taken in again, as it was last told: the same.
     mesh: BTreeMap<SiteName, Event>,
 }
@@ -190,7 +196,12 @@ impl Shard {
                 next = inbox.try_recv().ok();
             }
             waiting.fetch_sub(taken, Ordering::Relaxed);
-            if let Err(fault) = self.finish(&site, out) {
+            let finished = self.finish(&site, out);
+            let finished = finished.and_then(|()| match self.forgotten.take() {
+                Some(boot) => self.begin_anew(boot).map(|anew| site = anew),
+                None => Ok(()),
+            });
+            if let Err(fault) = finished {
                 match self.start_again(fault, &fresh, inbox, waiting) {
                     Some(again) => site = again,
                     None => return,
@@ -242,6 +253,11 @@ impl Shard {
                 site.step(now, Event::Cancel { client, op }, out);
             }
             Input::Event(event) => {
+                if let Event::Message { envelope, .. } = &*event
+                    && envelope.to > Some(site.boot())
+                {
+                    self.forgotten = envelope.to;
+                }
                 self.remember(&event);
                 site.step(now, *event, out);
             }
@@ -322,7 +338,8 @@ impl Shard {
                     Some(view) => (view.create, view.desired, view.rows.into_keys().collect()),
                     None => Default::default(),
                 };
-                let asked = |op: &cheops_core::Operation| wire::decode::<Asked>(&op.rest);
+                let caller = &self.seed.caller;
+                let asked = |op: &cheops_core::Operation| caller.asked(op);
                 let origin = site.glance(replicant).and_then(|g| g.origin().cloned());
                 self.seed.caller.call(
                     Job {
@@ -418,6 +435,22 @@ impl Shard {
                 Input::Stop => return Then::Stop,
             }
         }
+    }
+
+    /// This disk is not the one that others have heard of: nothing is done before they have told what there is.
+    fn begin_anew(&mut self, known: Boot) -> Result<Site, DiskFault> {
+        tracing::warn!(
+            shard = self.seed.number,
+            ?known,
+            "other sites know of later runs of this one: its disk is new, or older than it was"
+        );
+        for (_, reply) in std::mem::take(&mut self.clients) {
+            let _ = reply.send(Ok(Answer::OutcomeUnknown));
+        }
+        let (disk, number) = (&self.seed.disk, self.seed.number);
+        self.seed.incarnation = disk.begin_life(number, known.incarnation)?;
+        self.seed.peers = super::others(&self.seed.pictures.borrow());
+        self.recover()
     }
 
     fn recover(&mut self) -> Result<Site, DiskFault> {

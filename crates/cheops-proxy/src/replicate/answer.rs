@@ -7,7 +7,7 @@ use bytes::Bytes;
 use cheops_core::Answer;
 use cheops_core::eventual::ReplicantView;
 use cheops_core::operation::Problem as CoreProblem;
-use cheops_engine::replication::{NotTaken, Replied, decode};
+use cheops_engine::replication::{Asked, NotTaken, Replied, decode};
 use cheops_model::SiteName;
 use http::{HeaderName, HeaderValue, Response, StatusCode, header};
 use tokio::time::{Instant, timeout_at};
@@ -36,7 +36,11 @@ pub(super) async fn respond(
     };
     match answer {
         Answer::Service { status, body, meta } => {
-            let mut response = said(status, &body);
+            let here = &journey.worker.here;
+            let mut response = match said(status, &body, here) {
+                Some(response) => response,
+                None => shown(journey, handed_in, status).await,
+            };
             let pending = pending(journey, handed_in).await;
             let out = response.headers_mut();
             headers::put(out, headers::OPERATION, &operation);
@@ -49,7 +53,7 @@ pub(super) async fn respond(
             }
             Ok(response)
         }
-        Answer::Accepted => Ok(accepted(&operation)),
+        Answer::Accepted => Ok(accepted(&operation, &handed_in.sites)),
         Answer::OutcomeUnknown => Err(Problem::OperationUnknown { operation }),
         Answer::Unavailable(why) => Err(unavailable(why, &handed_in.sites)),
         Answer::Gone => Err(Problem::Gone { id: String::new() }),
@@ -80,21 +84,21 @@ fn unavailable(why: CoreProblem, sites: &[SiteName]) -> Problem {
     }
 }
 
-/// The first service's answer. One that is known only by its status has no more.
-fn said(status: u16, body: &[u8]) -> Response<Body> {
-    let replied = decode::<Replied>(body);
+/// The first service's answer; none if only its status is known.
+fn said(status: u16, body: &[u8], here: &SiteName) -> Option<Response<Body>> {
+    let replied = decode::<Replied>(body)?;
     let status = StatusCode::from_u16(status).unwrap_or(StatusCode::OK);
     let mut response = Response::new(Body::empty());
     *response.status_mut() = status;
-    let Some(replied) = replied else {
-        return response;
-    };
     let out = response.headers_mut();
     for (name, value) in &replied.headers {
         let pair = HeaderName::try_from(name.as_str())
             .ok()
             .zip(HeaderValue::from_bytes(value).ok());
-        if let Some((name, value)) = pair {
+        // A version of another site's replica says nothing of this one's.
+        let foreign = replied.site != here.as_str();
+        let version = |name: &HeaderName| *name == header::ETAG || *name == header::LAST_MODIFIED;
+        if let Some((name, value)) = pair.filter(|(name, _)| !(foreign && version(name))) {
             out.append(name, value);
         }
     }
@@ -107,10 +111,47 @@ fn said(status: u16, body: &[u8]) -> Response<Body> {
         );
         *response.body_mut() = Body::full(Bytes::from(replied.body));
     }
+    Some(response)
+}
+
+/// An answer of which only the status is known: with the resource as this site's service shows it, if it does.
+async fn shown(journey: &Journey<'_>, handed_in: &HandedIn, status: u16) -> Response<Body> {
+    let mut response = Response::new(Body::empty());
+    *response.status_mut() = StatusCode::from_u16(status).unwrap_or(StatusCode::OK);
+    let empty = !(200..300).contains(&status) || status == StatusCode::NO_CONTENT.as_u16();
+    let engine = &journey.service.replicas.engine;
+    let (id, op) = (handed_in.replicant, handed_in.op);
+    let asked = engine.look(id, move |site| {
+        let op = site.operation(op)?.op?;
+        decode::<Asked>(&op.rest)
+    });
+    let (Some(asked), Some(known)) = (asked.await.flatten(), engine.index().get(id)) else {
+        return response;
+    };
+    if empty || asked.method == "DELETE" {
+        return response;
+    }
+    let Some(answer) = engine.read_local(&known, &asked).await else {
+        return response;
+    };
+    if !(200..300).contains(&answer.status) {
+        return response;
+    }
+    let out = response.headers_mut();
+    out.insert(
+        header::CONTENT_TYPE,
+        HeaderValue::from_static("application/json"),
+    );
+    headers::put(out, headers::SERVED_BY, journey.worker.here.as_str());
+    if status == StatusCode::CREATED.as_u16() {
+        let place = format!("{}/{}", asked.collection.trim_end_matches('/'), known.meta);
+        headers::put(out, header::LOCATION, &place);
+    }
+    *response.body_mut() = Body::full(Bytes::from(answer.body));
     response
 }
 
-fn accepted(operation: &str) -> Response<Body> {
+fn accepted(operation: &str, sites: &[SiteName]) -> Response<Body> {
     let mut response = Response::new(Body::empty());
     *response.status_mut() = StatusCode::ACCEPTED;
     let url = operation_url(operation);
@@ -118,6 +159,9 @@ fn accepted(operation: &str) -> Response<Body> {
     headers::put(out, header::LOCATION, &url);
     headers::put(out, headers::OPERATION, operation);
     headers::put(out, headers::OPERATION_URL, &url);
+    let pending: BTreeSet<&str> = sites.iter().map(SiteName::as_str).collect();
+    let pending: Vec<&str> = pending.into_iter().collect();
+    headers::put(out, headers::PENDING, &pending.join(", "));
     response
 }
 

@@ -1,9 +1,11 @@
 //! Bodies read whole, within a bound, for what cannot be done on the way.
 
 use std::pin::pin;
+use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
 use http_body_util::BodyExt;
+use tokio::time::{Instant, timeout_at};
 
 use crate::body::Body;
 use crate::problem::Problem;
@@ -41,6 +43,37 @@ pub(super) async fn whole(
     };
     let read = worker.sweep.within(patience, pin!(reading)).await;
     read.unwrap_or(Err(NotWhole::Broken))
+}
+
+/// A body that may never end.
+pub(super) enum Gathered {
+    Whole(Bytes),
+    /// What has come so far, and the rest.
+    More(BytesMut, Body),
+}
+
+/// Reads a body of at most `bytes_max`, for a while: what has not ended by then may be a stream.
+pub(super) async fn gather(
+    mut body: Body,
+    bytes_max: usize,
+    while_ms: Duration,
+) -> Result<Gathered, NotWhole> {
+    let until = Instant::now() + while_ms;
+    let mut bytes = BytesMut::new();
+    loop {
+        let frame = match timeout_at(until, body.frame()).await {
+            Err(_) => return Ok(Gathered::More(bytes, body)),
+            Ok(None) => return Ok(Gathered::Whole(bytes.freeze())),
+            Ok(Some(frame)) => frame.map_err(|_| NotWhole::Broken)?,
+        };
+        let Ok(piece) = frame.into_data() else {
+            continue;
+        };
+        if bytes.len() + piece.len() > bytes_max {
+            return Err(NotWhole::TooLong);
+        }
+        bytes.extend_from_slice(&piece);
+    }
 }
 
 /// A body, as far as it was read.

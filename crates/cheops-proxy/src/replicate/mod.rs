@@ -7,8 +7,11 @@
 mod answer;
 mod body;
 mod content;
+mod documents;
 mod ids;
 mod list;
+mod precondition;
+mod queue;
 mod read;
 mod submission;
 mod write;
@@ -28,7 +31,9 @@ use crate::problem::Problem;
 use crate::route::Journey;
 use crate::service::Service;
 pub(crate) use answer::operation_url;
+pub(crate) use documents::Documents;
 use ids::{Ids, fits};
+pub(crate) use queue::{Queue, carry};
 use write::Wanted;
 
 /// What the data plane needs to know of one service to replicate its resources.
@@ -206,17 +211,28 @@ fn may_hold_id(target: &str) -> bool {
     const SHORTEST: u32 = 16;
     let mut run = 0;
     for byte in target.bytes() {
-        run = match byte {
-            b'0'..=b'9' | b'a'..=b'f' | b'A'..=b'F' | b'-' => run + 1,
-            b'%' => return true,
-            _ => 0,
+        run = if DIGITS[usize::from(byte)] {
+            run + 1
+        } else {
+            0
         };
-        if run == SHORTEST {
+        if run == SHORTEST || byte == b'%' {
             return true;
         }
     }
     false
 }
+
+/// What such an id is made of; looked up, since every local request is gone through.
+const DIGITS: [bool; 256] = {
+    let mut table = [false; 256];
+    let mut byte = 0;
+    while byte < 256 {
+        table[byte] = (byte as u8).is_ascii_hexdigit() || byte as u8 == b'-';
+        byte += 1;
+    }
+    table
+};
 
 impl Replicas {
     fn ids(&self) -> Ids<'_> {

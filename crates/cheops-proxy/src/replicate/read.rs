@@ -1,18 +1,25 @@
 //! Reads, and everything else that only mentions replicants: ids are replaced on both ways.
 
+use std::time::Duration;
+
 use bytes::Bytes;
 use cheops_engine::replication::Known;
 use cheops_rest::{Body as RestBody, Id, RewriteError, Side, is_json};
 use http::uri::PathAndQuery;
 use http::{HeaderMap, HeaderName, HeaderValue, Response, header};
 
-use super::body::{NotWhole, of_request, whole};
+use super::body::{Gathered, NotWhole, gather, of_request, whole};
+use super::documents::Documents;
 use super::{Replicas, target, to_service};
 use crate::body::Body;
 use crate::headers;
 use crate::here::Call;
 use crate::problem::Problem;
 use crate::route::Journey;
+
+/// A JSON answer of unknown length that has not ended by then may be a watch: it is passed on document by
+/// document. An ordinary answer has ended, and can be refused as a whole if it cannot be read.
+const STREAM_AFTER: Duration = Duration::from_millis(250);
 
 /// A read of a replicant: the replica of this site, or none.
 pub(super) async fn replica(
@@ -111,7 +118,19 @@ pub(super) async fn globalise(
         return Ok(Response::from_parts(head, body));
     }
     let max = cheops_rest::limits::BODY_BYTES_MAX;
-    let bytes = match whole(journey.worker, &journey.patience, body, max).await {
+    let bytes = match known_length(&body) {
+        true => whole(journey.worker, &journey.patience, body, max).await,
+        false => match gather(body, max, STREAM_AFTER).await {
+            Ok(Gathered::More(bytes, rest)) => {
+                let documents = Documents::new(rest, bytes, replicas.clone(), kind, media);
+                let body = Body::Documents(Box::new(documents));
+                return Ok(Response::from_parts(head, body));
+            }
+            Ok(Gathered::Whole(bytes)) => Ok(bytes),
+            Err(fault) => Err(fault),
+        },
+    };
+    let bytes = match bytes {
         Ok(bytes) => bytes,
         Err(NotWhole::TooLong) => return Err(unreadable(journey, &"it is over 16 MiB")),
         Err(NotWhole::Broken) => return Err(unreadable(journey, &"it broke off")),
@@ -134,6 +153,10 @@ pub(super) async fn globalise(
         set_length(&mut head.headers, rewritten.len());
     }
     Ok(Response::from_parts(head, Body::full(rewritten)))
+}
+
+fn known_length(body: &Body) -> bool {
+    http_body::Body::size_hint(body).exact().is_some()
 }
 
 fn unreadable(journey: &Journey<'_>, why: &dyn std::fmt::Display) -> Problem {

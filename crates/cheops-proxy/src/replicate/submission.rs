@@ -1,8 +1,12 @@
 //! A request turned into an operation: ids as clients see them, fields, key, patience.
 
+use std::time::Duration;
+
 use bytes::Bytes;
-use cheops_core::operation::{DoubtBy, Fields, Handover, Kind, Mode, Naming, Repeat, Submission};
-use cheops_core::{Operation, OperationId, ReplicantId, Shape};
+use cheops_core::operation::{
+    DoubtBy, Fields, Form, Handover, Kind, Mode, Naming, Repeat, Submission,
+};
+use cheops_core::{Operation, OperationId, Position, ReplicantId, Shape};
 use cheops_engine::replication::{Asked, Content, HOMES, Known, encode, opaque_reference};
 use cheops_model::{Failover, Guarantee, SiteName};
 use cheops_rest::{
@@ -12,7 +16,7 @@ use http::{HeaderMap, header};
 
 use super::read::text;
 use super::write::Wanted;
-use super::{Replicas, Spread, target};
+use super::{Replicas, Spread, precondition, target};
 use crate::here::Call;
 use crate::problem::Problem;
 
@@ -40,6 +44,14 @@ impl Draft<'_> {
         let id = self.operation_id(&asked)?;
         let naming = self.name(&mut asked, ReplicantId::from(id));
         let api = &self.replicas.api;
+        let index = self.replicas.engine.index();
+        let service = self.replicas.service.as_str();
+        if let Some((needed, site)) = index.lacking(service, api, &asked, &spread.sites) {
+            return Err(Problem::Lacking {
+                id: needed.meta.to_string(),
+                site,
+            });
+        }
         let media = content_type(&asked);
         let written = api.written_by_create(&asked.kind, media, self.seen(&asked));
         let fields = self.fields(written.map_err(bad_body)?, &Fields::new(), &asked);
@@ -106,6 +118,56 @@ impl Draft<'_> {
             ..Operation::new(id, known.id, wanted.kind, here)
         };
         Ok(self.submission(op, known.sites.to_vec()))
+    }
+
+    /// Something for another site, which knows its own ids: kept as it came.
+    pub(super) fn queued(&self, site: &SiteName, ttl: Duration) -> Result<Submission, Problem> {
+        let (method, target) = (self.call.head.method.as_str(), target(self.call));
+        let meaning = self.replicas.classify(method, target);
+        let spot = meaning.spot();
+        let asked = Asked {
+            method: method.to_owned(),
+            path: target.to_owned(),
+            headers: kept(&self.call.head.headers, &self.homes),
+            body: self.body.to_vec(),
+            collection: spot.map_or("", |spot| spot.collection).to_owned(),
+            kind: spot.map_or("", |spot| spot.kind).to_owned(),
+            scope: self.scope.clone(),
+            created_ms: unix_ms(),
+            content: None,
+        };
+        let kind = match &meaning {
+            Meaning::Create { .. } => Kind::Create,
+            Meaning::Update { .. } => Kind::Update,
+            Meaning::Delete(_) => Kind::Delete,
+            Meaning::Action(_) | Meaning::Other | Meaning::List(_) | Meaning::Read(_) => {
+                Kind::Action
+            }
+        };
+        let repeat = match self.call.head.method.is_idempotent() {
+            true => Repeat::Safe,
+            false => Repeat::Never,
+        };
+        let (here, service) = (&self.replicas.here, self.replicas.service.as_str());
+        let queue = self.replicas.engine.queue_for(service, site);
+        let op = Operation {
+            digest: digest(&asked),
+            rest: encode(&asked),
+            ttl_ms: Some(ttl.as_millis() as u64),
+            repeat,
+            ..Operation::new(self.operation_id(&asked)?, queue, kind, here.clone())
+        };
+        Ok(Submission {
+            form: Form::Queue,
+            mode: Mode::Async,
+            ..self.submission(op, vec![site.clone()])
+        })
+    }
+
+    /// The position that the request depends on.
+    pub(super) async fn expects(&self, known: &Known) -> Result<Option<Position>, Problem> {
+        let headers = &self.call.head.headers;
+        precondition::position(self.replicas, known, headers, &self.asked()?).await
     }
 
     fn submission(&self, op: Operation, sites: Vec<SiteName>) -> Submission {

@@ -99,7 +99,9 @@ pub(super) async fn change(
     };
     let desired = desired(journey, known).await;
     let draft = draft(journey, &call, body, None);
-    submit(journey, draft.change(known, &wanted, &desired)?).await
+    let mut submission = draft.change(known, &wanted, &desired)?;
+    submission.op.expects = draft.expects(known).await?;
+    submit(journey, submission).await
 }
 
 /// What clients have written so far.

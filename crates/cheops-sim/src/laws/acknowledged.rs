@@ -3,9 +3,9 @@
 
 use std::collections::BTreeSet;
 
-use cheops_core::OperationId;
 use cheops_core::eventual::Body;
 use cheops_core::operation::{Form, Kind};
+use cheops_core::{Answer, OperationId};
 
 use super::{Evidence, was_deleted};
 use crate::service::Deed;
@@ -45,8 +45,11 @@ pub(super) fn check(world: &World, evidence: &Evidence) -> Result<(), String> {
         let deleted = log
             .values()
             .any(|body| matches!(body, Body::Run(op) if op.kind == Kind::Delete));
-        // Folded on both sides of a fork: what it came to is parked under another name.
-        let remains = |id: &OperationId| !world.history.requests.contains_key(id);
+        // Folded on both sides of a fork: what it came to, with what stood beside it, is parked under another name.
+        let remains = |id: &OperationId| {
+            let stands_for = world.history.remains.get(id);
+            stands_for.is_some_and(|operations| operations.contains(op))
+        };
         if !known.contains(op) && !deleted && !known.iter().any(remains) {
             return Err(format!(
                 "{op:?} was acknowledged, and the log of {id:?} does not have it"
@@ -56,26 +59,28 @@ pub(super) fn check(world: &World, evidence: &Evidence) -> Result<(), String> {
     Ok(())
 }
 
-/// Taken with 202: the verdict of the service comes later, and may be no.
+/// Taken with 202: the verdict of the service comes later, and may be no. Then somebody who has to do with it can say
+/// so to whoever asks.
 fn accepted_then_told_otherwise(world: &World, op: OperationId) -> bool {
     let request = &world.history.requests[&op];
-    let only_accepted = request.tries.iter().all(|one| {
-        !matches!(&one.answer, Some((_, cheops_core::Answer::Service { status, .. })) if *status < 300)
-    });
-    let bad = request
-        .submission
-        .op
-        .fields
-        .values()
-        .any(|value| value == "bad" || value == "picky");
-    // 409 from a service that is not ready is a verdict too.
-    only_accepted
-        && (bad || !world.hosts.iter().any(|host| did(host, op)))
-        && world.hosts.iter().all(|host| {
-            host.core
-                .as_ref()
-                .is_none_or(|core| core.outbox().all(|kept| kept.id != op))
-        })
+    let succeeded =
+        |answer: &Answer| matches!(answer, Answer::Service { status, .. } if *status < 300);
+    let told = request.tries.iter().filter_map(|one| one.answer.as_ref());
+    let open = |answer: &Answer| {
+        matches!(
+            answer,
+            Answer::Accepted | Answer::OutcomeUnknown | Answer::Unavailable(_)
+        )
+    };
+    let says_no = |host: &usize| {
+        let view = world.hosts[*host].core.as_ref()?.operation(op)?;
+        Some(
+            view.answer
+                .is_some_and(|answer| !succeeded(&answer) && !open(&answer)),
+        )
+    };
+    let no = request.hosts.iter().any(|host| says_no(host) == Some(true));
+    !told.into_iter().any(|(_, answer)| succeeded(answer)) && no
 }
 
 fn did(host: &crate::world::Host, op: OperationId) -> bool {

@@ -1,9 +1,11 @@
 //! What a deposed leader had accepted comes back only where nothing it touches was changed since; else it is parked.
 
 use cheops_core::eventual::Body;
-use cheops_core::operation::{Kind, Mode};
+use cheops_core::operation::Kind;
+use cheops_core::{Epoch, Operation};
 
 use super::Evidence;
+use crate::history::Try;
 use crate::world::World;
 
 pub(super) fn check(world: &World, evidence: &Evidence) -> Result<(), String> {
@@ -16,12 +18,8 @@ pub(super) fn check(world: &World, evidence: &Evidence) -> Result<(), String> {
             let Some((fork, before)) = world.history.cut.get(&op.id) else {
                 continue;
             };
-            // Asked for once more: by its client, or by the site that took it with 202 and brings it to each leader.
-            let again = world.history.requests.get(&op.id).is_some_and(|request| {
-                request.tries.len() > 1 || request.submission.mode == Mode::Async
-            });
-            if before == epoch || op.kind == Kind::Create || again {
-                // It has the position it had, or somebody has asked for it once more.
+            if before == epoch || op.kind == Kind::Create || was_asked_again(world, op, epoch) {
+                // It has the position it had, or somebody has asked that very leader for it.
                 continue;
             }
             let since = log.range(fork + 1..*index);
@@ -41,6 +39,30 @@ pub(super) fn check(world: &World, evidence: &Evidence) -> Result<(), String> {
         }
     }
     Ok(())
+}
+
+/// True if whoever led that reign was asked for it: by a client, or by a site that had taken it with 202 and knew of no
+/// position. That is a request like any other, and is ordered where it comes. What a deposed leader offers again is not
+/// among these, whoever had taken it at first.
+fn was_asked_again(world: &World, op: &Operation, epoch: &Epoch) -> bool {
+    let history = &world.history;
+    let Some(leader) = world.hosts.iter().position(|host| host.name == epoch.site) else {
+        return false;
+    };
+    let reign = history.reigns.get(&(op.replicant, epoch.clone()));
+    let began_ms = reign.copied().unwrap_or(u64::MAX);
+    let brought = history.brought.get(&(leader, op.id));
+    let here = |one: &Try| {
+        let waits = one
+            .answer
+            .as_ref()
+            .is_none_or(|(at_ms, _)| *at_ms >= began_ms);
+        one.host == leader && waits
+    };
+    let request = history.requests.get(&op.id);
+    history.asked.contains(&(op.id, epoch.clone()))
+        || brought.is_some_and(|at_ms| *at_ms >= began_ms)
+        || request.is_some_and(|request| request.tries.iter().any(here))
 }
 
 /// Only what was ordered under later leaders counts: what the deposed one had ordered before is its own past.

@@ -35,13 +35,10 @@ pub(super) fn check(world: &World, evidence: &Evidence) -> Result<(), String> {
                 return Err(format!("{id:?}: {} is live and has nothing", one.name));
             };
             let mut has = thing.fields.clone();
-            if world
-                .history
-                .restores
-                .iter()
-                .any(|restore| restore.host == *host)
-            {
-                // What a lost disk had written and nobody else knows of stays where it is.
+            let restored = world.history.restores.iter();
+            if restored.clone().any(|restore| restore.host == *host) {
+                // What a lost disk had written, or had begun to write, and nobody else knows of stays where it is:
+                // settle unsets only what this agent knows to have written.
                 has.retain(|field, _| views[leader].desired.contains_key(field));
             }
             if has != views[leader].desired {

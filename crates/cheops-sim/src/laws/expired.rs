@@ -14,17 +14,9 @@ pub(super) fn check(world: &World, _: &Evidence) -> Result<(), String> {
         for done in &one.service.done {
             let Some((op, kind)) = done.op else { continue };
             if let Some(given_up_ms) = world.history.expired.get(&(host, op)) {
-                let request = world.history.requests.get(&op);
-                let again = request.is_some_and(|request| {
-                    request.tries.iter().any(|one| one.at_ms >= *given_up_ms)
-                });
-                // Called for a disk that is no more, and done after this one gave it up.
-                let forgotten = again
-                    || world.history.lost.contains(&(host, op))
-                    || world
-                        .history
-                        .is_excused(&std::collections::BTreeSet::from([host]), *given_up_ms);
-                if done.at_ms > *given_up_ms && !forgotten {
+                // Called for a disk that is no more, and done after this one gave it up: nobody can call it back.
+                let orphan = world.history.lost.contains(&(host, op));
+                if done.at_ms > *given_up_ms && !orphan {
                     return Err(format!(
                         "{} gave {op:?} up at {given_up_ms} ms and ran it at {} ms",
                         one.name, done.at_ms

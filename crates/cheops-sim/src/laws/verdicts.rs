@@ -11,20 +11,18 @@ pub(super) fn check(world: &World, _: &Evidence) -> Result<(), String> {
     let refused = |one: &Try| matches!(&one.answer, Some((_, Answer::Service { status, .. })) if *status >= 400);
     for (op, request) in &world.history.requests {
         let replicated = request.submission.form == Form::Replica;
-        let restored = world
-            .history
-            .restores
-            .iter()
-            .any(|restore| request.hosts.contains(&restore.host));
-        if !replicated || restored || !request.tries.iter().all(refused) {
+        if !replicated || !request.tries.iter().all(refused) {
             continue;
         }
-        for one in &world.hosts {
-            if one
-                .service
-                .done
-                .iter()
-                .any(|done| done.op.is_some_and(|(did, _)| did == *op))
+        for (host, one) in world.hosts.iter().enumerate() {
+            // Done for a disk that is no more: whoever refused it could not know.
+            let orphan = world.history.lost.contains(&(host, *op));
+            if !orphan
+                && one
+                    .service
+                    .done
+                    .iter()
+                    .any(|done| done.op.is_some_and(|(did, _)| did == *op))
             {
                 return Err(format!("{op:?} was refused, and {} did it", one.name));
             }

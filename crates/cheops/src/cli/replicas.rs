@@ -71,9 +71,39 @@ pub(crate) enum ResourceCommand {
         /// Where it is to live
         #[arg(long, value_name = "SCOPE")]
         scope: String,
+        /// Where this site's service has it, if its profile does not say: /images/7
+        #[arg(long, value_name = "PATH")]
+        path: Option<String>,
+        /// A member that it shows and nobody can write, such as size
+        #[arg(long, value_name = "MEMBER")]
+        without: Vec<String>,
+        #[command(flatten)]
+        rights: RightsArgs,
+        /// Show what would be done, and do nothing
+        #[arg(long)]
+        plan: bool,
         #[command(flatten)]
         ask: AskArgs,
     },
+    /// Change where it lives
+    Rescope {
+        #[command(flatten)]
+        one: OneArgs,
+        /// Where it is to live
+        #[arg(long, value_name = "SCOPE")]
+        scope: String,
+        /// Show what would be done, and do nothing
+        #[arg(long)]
+        plan: bool,
+    },
+}
+
+/// In whose name a service is called.
+#[derive(Args)]
+pub(crate) struct RightsArgs {
+    /// A header with credentials, such as 'Authorization: Bearer …'; `@FILE` reads lines of them
+    #[arg(long = "header", value_name = "NAME: VALUE")]
+    pub(crate) headers: Vec<String>,
 }
 
 #[derive(Clone, Copy, ValueEnum)]
@@ -99,7 +129,12 @@ pub(crate) enum OpCommand {
     /// Show one, with its state on each site: exit 1 if it is stuck
     Show(ByIdArgs),
     /// Try again where it is stuck
-    Retry(ByIdArgs),
+    Retry {
+        #[command(flatten)]
+        one: ByIdArgs,
+        #[command(flatten)]
+        rights: RightsArgs,
+    },
     /// Give it up, if no site was called for it
     Cancel(ByIdArgs),
 }
@@ -108,8 +143,16 @@ pub(crate) enum OpCommand {
 pub(crate) enum ConflictCommand {
     /// List what somebody has to decide: exit 1 if there is any
     Ls(AskArgs),
-    /// Show one
+    /// Show one, and what may be taken
     Show(ByIdArgs),
+    /// Decide it
+    Resolve {
+        #[command(flatten)]
+        one: ByIdArgs,
+        /// `current` to leave everything as it is, or the conflict's id to do after all what it wanted
+        #[arg(long, value_name = "VERSION")]
+        take: String,
+    },
 }
 
 #[derive(Args)]

@@ -26,6 +26,7 @@ pub(crate) struct ServiceSettings {
     pub(crate) accept_scope: bool,
     pub(crate) carriers: Vec<Carrier>,
     pub(crate) deadline: Duration,
+    pub(crate) queue_ttl: Duration,
     pub(crate) connect: Duration,
     pub(crate) local: CallLimits,
     pub(crate) remote: CallLimits,
@@ -47,6 +48,9 @@ pub(crate) enum Backend {
 }
 
 const DEADLINE: Duration = Duration::from_secs(60);
+
+/// What waits for one site is wanted today, not next week.
+const QUEUE_TTL: Duration = Duration::from_secs(24 * 3_600);
 
 pub(super) fn check(name: &str, raw: RawService) -> anyhow::Result<ServiceSettings> {
     let key = |part: &str| format!("key `service.{name}.{part}`");
@@ -91,6 +95,8 @@ pub(super) fn check(name: &str, raw: RawService) -> anyhow::Result<ServiceSettin
         accept_scope: raw.accept_scope,
         carriers: carriers.with_context(|| key("propagate"))?,
         deadline,
+        queue_ttl: time(raw.default.queue_ttl.as_deref(), QUEUE_TTL)
+            .with_context(|| key("default.queue_ttl"))?,
         connect: connect.with_context(|| key("connect"))?,
         local: local.with_context(|| key("local"))?,
         remote: remote.with_context(|| key("remote"))?,
@@ -153,11 +159,6 @@ fn duration(text: &str) -> anyhow::Result<Duration> {
 }
 
 fn guarantee(raw: &RawDefault) -> anyhow::Result<Guarantee> {
-    raw.queue_ttl
-        .as_deref()
-        .map(duration)
-        .transpose()
-        .context("`queue_ttl`")?;
     match raw.guarantee.as_deref() {
         None | Some("eventual") => Ok(Guarantee::EVENTUAL),
         Some("none") => Ok(Guarantee::None),

@@ -188,17 +188,9 @@ async fn pages_of_a_web_browser_elsewhere_are_refused() {
 }
 
 #[tokio::test]
-async fn what_is_not_built_is_501_and_what_is_not_there_404() {
+async fn what_is_not_there_is_404() {
     let mesh = Setup::of(1).start().await;
     let address = mesh.site(1).admin;
-    for path in ["/v1/resources/7/rescope", "/v1/conflicts/7/resolve"] {
-        let answer = admin(address, path).await;
-        assert_eq!(
-            (answer.status, answer.problem().as_str()),
-            (501, "not-implemented"),
-            "{path}"
-        );
-    }
     let answer = admin(address, "/v1/nothing").await;
     assert_eq!(
         (answer.status, answer.problem().as_str()),

@@ -78,8 +78,7 @@ async fn plans_that_are_not_built_yet_are_501() {
     let mesh = Setup::of(2).start().await;
     for plan in [
         "site1 + site2",
-        "eventual(site2)",
-        "none(site1)",
+        "none(site2)",
         "strong(site1 & site2)",
         "replicas(1, site1 & site2)",
         "(site1 & site2); site1",

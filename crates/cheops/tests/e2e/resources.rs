@@ -11,7 +11,7 @@ use crate::replicas::{at, create, held, in_path, wait_held};
 const LOCAL: (&str, &str) = ("Host", "localhost");
 
 /// `POST` to a site's admin API.
-async fn order(mesh: &Mesh, site: usize, path: &str, body: Value) -> Answer {
+pub(crate) async fn order(mesh: &Mesh, site: usize, path: &str, body: Value) -> Answer {
     let text = body.to_string();
     ask(
         mesh.site(site).admin,
@@ -24,7 +24,7 @@ async fn order(mesh: &Mesh, site: usize, path: &str, body: Value) -> Answer {
 }
 
 /// A resource as a site tells it, once it is the same everywhere.
-async fn converged(mesh: &Mesh, site: usize, id: &str) -> Value {
+pub(crate) async fn converged(mesh: &Mesh, site: usize, id: &str) -> Value {
     let path = format!("/v1/resources/{id}");
     eventually("it is the same everywhere", || async {
         let told = admin(mesh.site(site).admin, &path).await;
@@ -291,8 +291,29 @@ async fn differences_made_behind_the_agents_backs_are_shown_and_a_site_is_told_t
     ] {
         assert_eq!(order(&mesh, 1, &repair, bad).await.status, 400);
     }
-    let mended = order(&mesh, 1, &repair, mend).await;
+    let mended = order(&mesh, 1, &repair, mend.clone()).await;
     assert_eq!((mended.status, &mended.json()["id"]), (200, &json!(meta)));
+    eventually("the drift is mended", || async {
+        let now = admin(mesh.site(1).admin, &page).await.json();
+        (now["same"] == true).then_some(())
+    })
+    .await;
+    assert_eq!(wait_held(&mesh, 2, "debian").await["min_disk"], 7);
+
+    // Removed behind the agents' backs: shown, and made again when somebody says so.
+    assert_eq!(ask(service, "DELETE", &path, &[], b"").await.status, 204);
+    let drift = admin(mesh.site(1).admin, &page).await.json();
+    assert_eq!(
+        (&drift["same"], &drift["sites"]["site2"]["status"]),
+        (&json!(false), &json!(404))
+    );
+    assert_eq!(order(&mesh, 1, &repair, mend).await.status, 200);
+    wait_held(&mesh, 2, "debian").await;
+    eventually("it is there again", || async {
+        let now = admin(mesh.site(1).admin, &page).await.json();
+        (now["same"] == true).then_some(())
+    })
+    .await;
 }
 
 #[tokio::test]
@@ -374,25 +395,8 @@ async fn whoever_has_the_id_may_ask_at_any_site() {
 }
 
 #[tokio::test]
-async fn what_is_not_built_says_so() {
+async fn no_conflict_is_an_empty_list() {
     let mesh = Setup::of(1).start().await;
-    for (path, body) in [
-        (
-            "/v1/resources/adopt",
-            json!({ "service": "image", "local_id": "7", "scope": "x: a" }),
-        ),
-        (
-            "/v1/resources/7/rescope",
-            json!({ "scope": "x: a", "plan": true }),
-        ),
-        ("/v1/conflicts/7/resolve", json!({ "take": "7" })),
-    ] {
-        let later = order(&mesh, 1, path, body).await;
-        assert_eq!(
-            (later.status, later.problem().as_str()),
-            (501, "not-implemented")
-        );
-    }
     let none = admin(mesh.site(1).admin, "/v1/conflicts").await.json();
     assert_eq!(none, json!({ "items": [], "next": null }));
     let unknown = admin(mesh.site(1).admin, "/v1/conflicts/7").await;

@@ -198,6 +198,8 @@ impl Replication {
                 Said::Service => Ok(LocalAnswer {
                     status: answer.status,
                     body: answer.body,
+                    etag: None,
+                    modified: None,
                 }),
                 Said::Agent => Err(detail(&answer)),
             });

@@ -1,12 +1,15 @@
 //! What is told of replicants and their operations, to operators (`/v1`) and to whoever made a
 //! request (`/.cheops/v1`), and what operators may decide. The words are part of the contract.
 
+mod adopt;
 mod backlog;
 mod diff;
 mod metrics;
 mod operations;
+mod orders;
 mod page;
 mod resources;
+mod why;
 
 use std::collections::BTreeMap;
 use std::time::{Duration, SystemTime};
@@ -16,11 +19,14 @@ use cheops_model::SiteName;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+pub use adopt::{Adoption, AdoptionPlan};
 pub use diff::{AskSite, Diff, Difference, Question, Said, SiteAnswer};
 pub(super) use metrics::Counters;
 pub use operations::{NotRetried, OperationFilter};
+pub use orders::{CURRENT, Move, NotDone};
 pub use page::{List, Page};
 pub use resources::{How, Lookup, NotMended, ResourceFilter};
+pub use why::{Reason, Reasons};
 
 use super::wire::{self, Asked};
 
@@ -41,7 +47,7 @@ pub struct Resource {
     pub leader: SiteName,
     /// How often that has changed, from 1.
     pub epoch: u64,
-    /// The scope it was made with.
+    /// The scope it was made with, or where it was told to live since.
     pub scope: Option<String>,
     /// When it was asked for.
     pub created: Option<String>,
@@ -145,6 +151,19 @@ pub struct Conflict {
     pub origin: SiteName,
     /// The fields it would write.
     pub fields: Vec<String>,
+    /// What may be taken.
+    pub versions: Vec<ConflictVersion>,
+}
+
+/// One way to resolve a conflict.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ConflictVersion {
+    /// What to `take`: `current`, or the id of the operation.
+    pub version: String,
+    /// Who wrote it: the site where the operation entered, or the one that leads.
+    pub site: SiteName,
+    /// Of the fields in question; null where there is none.
+    pub values: BTreeMap<String, Value>,
 }
 
 fn word(kind: Kind) -> &'static str {
@@ -155,6 +174,12 @@ fn word(kind: Kind) -> &'static str {
         Kind::Action => "action",
         Kind::Rescope => "rescope",
     }
+}
+
+/// Now, in milliseconds since 1970.
+fn unix_ms() -> u64 {
+    let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
+    since.map_or(0, |since| since.as_millis() as u64)
 }
 
 fn asked(op: &cheops_core::Operation) -> Option<Asked> {

@@ -3,6 +3,7 @@
 use std::time::{Instant, SystemTime};
 
 use cheops_core::eventual::{OperationView, Progress, Step};
+use cheops_core::operation::Form;
 use cheops_core::{Answer, OperationId, ReplicantId, Site, Wait};
 
 use super::super::Replication;
@@ -59,11 +60,17 @@ impl Replication {
 
     /// One operation, while anything is known of it.
     pub async fn operation(&self, id: &str) -> Option<OperationItem> {
+        self.operation_with_scope(id).await.map(|(item, _)| item)
+    }
+
+    /// The same, with the scope it came with.
+    pub async fn operation_with_scope(&self, id: &str) -> Option<(OperationItem, Option<String>)> {
         let (op, clock) = (operation_id(id)?, self.clock());
         let blobs = self.0.blobs.clone();
         let look = move |site: &Site| {
             let view = site.operation(op)?;
-            Some(item(site, op, &view, clock, &blobs))
+            let scope = view.op.as_ref().and_then(asked).and_then(|made| made.scope);
+            Some((item(site, op, &view, clock, &blobs), scope))
         };
         // What makes a replicant is where that is.
         let first = self.look(ReplicantId::from(op), look.clone());
@@ -72,6 +79,13 @@ impl Replication {
         }
         let mut found = self.look_everywhere(look).await.into_iter().flatten();
         found.next()
+    }
+
+    /// Credentials of its caller, in place of those that it came with.
+    pub fn renew(&self, id: &str, headers: Vec<(String, Vec<u8>)>) -> Result<(), NotRetried> {
+        let op = operation_id(id).ok_or(NotRetried::Unknown)?;
+        self.0.caller.renew(op, headers);
+        Ok(())
     }
 
     /// Gives an operation up, if no site was called for it.
@@ -141,13 +155,26 @@ fn item(
         _ => None,
     };
     let meta = glance.and_then(|glance| glance.meta()).map(str::to_owned);
+    let queued = glance.is_some_and(|glance| glance.form() == Form::Queue);
+    let late = queued && expires_ms.is_some_and(|at| at <= clock.unix_ms);
+    let steps = view
+        .sites
+        .iter()
+        .filter(|(at, _)| !queued || *at != site.name());
     let content = made.as_ref().and_then(|made| made.content.clone());
     let step = |(site, step): (&cheops_model::SiteName, &Step)| {
+        // Its target will not run it, whenever it is back.
+        let expired = late && step.progress == Progress::Queued;
+        let step = match expired {
+            true => Step {
+                progress: Progress::Expired,
+                ..step.clone()
+            },
+            false => step.clone(),
+        };
         let arrived = content.as_ref().map(|content| blobs.arrived(content, site));
-        (
-            site.clone(),
-            told_step(step, clock, arrived.unwrap_or_default()),
-        )
+        let arrived = arrived.unwrap_or_default();
+        (site.clone(), told_step(&step, clock, arrived))
     };
     OperationItem {
         id: format!("{:032x}", id.0),
@@ -160,7 +187,25 @@ fn item(
         expires: expires_ms.and_then(rfc3339),
         position: view.index,
         content: content.as_ref().map(told_content),
-        sites: view.sites.iter().map(step).collect(),
+        sites: steps.map(step).collect(),
+    }
+}
+
+/// Why an operation cannot run now.
+fn waiting(status: Option<u16>, arrived: &Arrived) -> String {
+    let is = |wait: Wait| status == Some(wait.status());
+    match status {
+        _ if is(Wait::Credentials) => {
+            "credentials: they have lapsed; give others with `cheops op retry`".to_owned()
+        }
+        _ if is(Wait::Dependency) => "dependency: what it names is not there yet".to_owned(),
+        _ if is(Wait::Held) => "the site is held: it takes no changes from elsewhere".to_owned(),
+        _ if is(Wait::Blob) => {
+            let why = arrived.trouble.unwrap_or("its content is not there yet");
+            why.to_owned()
+        }
+        Some(status) => format!("the service there cannot now ({status})"),
+        None => "the service there cannot now".to_owned(),
     }
 }
 
@@ -201,14 +246,7 @@ fn told_step(step: &Step, clock: Clock, arrived: Arrived) -> SiteStep {
         .map_or_else(String::new, |status| format!(" ({status})"));
     let error = match step.progress {
         Progress::Refused => Some(format!("the service there will not{said}")),
-        Progress::Waiting if step.status == Some(Wait::Held.status()) => {
-            Some("the site is held: it takes no changes from elsewhere".to_owned())
-        }
-        Progress::Waiting if step.status == Some(Wait::Blob.status()) => {
-            let why = arrived.trouble.unwrap_or("its content is not there yet");
-            Some(why.to_owned())
-        }
-        Progress::Waiting => Some(format!("the service there cannot now{said}")),
+        Progress::Waiting => Some(waiting(step.status, &arrived)),
         Progress::InDoubt => Some("it may have been done; nobody can tell".to_owned()),
         Progress::Held => Some("something before it is in its way there".to_owned()),
         Progress::Expired => Some("it was too late to run it".to_owned()),

@@ -3,14 +3,17 @@
 use std::sync::Arc;
 
 use cheops_core::eventual::{Glance, Repair, ReplicaState, Row};
-use cheops_core::operation::{Form, Handover};
+use cheops_core::operation::{Fields, Form, Handover};
 use cheops_core::{Event, Wait};
 use cheops_model::{Failover, Guarantee, SiteName};
+use serde_json::Value;
 
 use super::super::Replication;
 use super::super::index::Known;
 use super::super::shard::NotTaken;
-use super::{Conflict, List, Page, Replica, Resource, asked, rfc3339, word};
+use super::{
+    CURRENT, Conflict, ConflictVersion, List, Page, Replica, Resource, asked, rfc3339, word,
+};
 
 /// Which resources are wanted. Empty is all.
 #[derive(Clone, Debug, Default)]
@@ -203,7 +206,7 @@ fn resource(glance: &Glance<'_>, here: &SiteName) -> Option<Resource> {
         leader: glance.epoch().site.clone(),
         epoch: glance.epoch().counter,
         created: made.as_ref().and_then(|made| rfc3339(made.created_ms)),
-        scope: made.and_then(|made| made.scope),
+        scope: scope(glance).or_else(|| made.and_then(|made| made.scope)),
         position: glance.last(),
         converged: converged(glance),
         deleted: glance.is_deleted(),
@@ -212,10 +215,21 @@ fn resource(glance: &Glance<'_>, here: &SiteName) -> Option<Resource> {
     })
 }
 
+/// Where it was told to live, if ever.
+fn scope(glance: &Glance<'_>) -> Option<String> {
+    let members = glance.members()?;
+    let names: Vec<&str> = members.iter().map(SiteName::as_str).collect();
+    Some(format!("{}: {}", glance.service(), names.join(" & ")))
+}
+
 fn replica(row: &Row) -> Replica {
     let waiting = row.note.map(|(position, status)| match row.state {
         ReplicaState::InDoubt => format!("position {position} may have been done"),
         ReplicaState::Diverged => format!("position {position} was refused with {status}"),
+        _ if status == Wait::Credentials.status() => format!("credentials for position {position}"),
+        _ if status == Wait::Dependency.status() => {
+            format!("what position {position} names is not here yet")
+        }
         _ if status == Wait::Held.status() => {
             format!("position {position} waits: the site takes no changes from elsewhere")
         }
@@ -253,8 +267,17 @@ fn converged(glance: &Glance<'_>) -> bool {
 
 fn conflict(glance: &Glance<'_>, op: &cheops_core::Operation) -> Conflict {
     let made = asked(op);
+    let (id, desired) = (format!("{:032x}", op.id.0), glance.desired());
+    let version = |version: &str, site: &SiteName, values: &Fields| ConflictVersion {
+        version: version.to_owned(),
+        site: site.clone(),
+        values: op.fields.keys().map(|name| shown(name, values)).collect(),
+    };
+    let versions = vec![
+        version(CURRENT, &glance.epoch().site, &desired),
+        version(&id, &op.origin, &op.fields),
+    ];
     Conflict {
-        id: format!("{:032x}", op.id.0),
         resource: glance.meta().map(str::to_owned),
         service: glance.service().to_owned(),
         kind: word(op.kind).to_owned(),
@@ -263,5 +286,14 @@ fn conflict(glance: &Glance<'_>, op: &cheops_core::Operation) -> Conflict {
         path: made.map(|made| made.path),
         origin: op.origin.clone(),
         fields: op.fields.keys().cloned().collect(),
+        id,
+        versions,
     }
+}
+
+/// A field with its value; one that is not JSON is only told to be there.
+fn shown(name: &str, values: &Fields) -> (String, Value) {
+    let value = values.get(name).filter(|value| !value.is_empty());
+    let read = |raw: &String| serde_json::from_str(raw).unwrap_or_else(|_| raw.as_str().into());
+    (name.to_owned(), value.map_or(Value::Null, read))
 }

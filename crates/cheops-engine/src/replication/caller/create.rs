@@ -10,7 +10,7 @@ use super::{Desk, Local, UNPROCESSABLE, With, pairs, refused, request};
 
 impl Desk<'_> {
     pub(super) async fn create(&self, op: &Operation, fields: &Fields) -> Outcome {
-        let Some(asked) = Desk::asked(op) else {
+        let Some(asked) = self.asked(op) else {
             return refused(Refusal::Verdict, UNPROCESSABLE);
         };
         if *fields == op.fields {

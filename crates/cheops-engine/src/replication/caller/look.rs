@@ -1,7 +1,7 @@
 //! Looking without touching: whether a create was done, and how a resource is now.
 
 use cheops_core::operation::{DoubtBy, Fields, Found};
-use cheops_core::{Operation, Outcome};
+use cheops_core::{Operation, Outcome, ReplicantId};
 use cheops_rest::{Answer, Body, Id, Side, Step};
 use hyper::header;
 
@@ -32,10 +32,44 @@ impl Caller {
         };
         let item = desk.item(create, known.local.as_deref()?);
         let heard = desk.get(&item, create, PROBE_BYTES_MAX).await.ok()?;
-        Some(LocalAnswer {
-            status: heard.status.as_u16(),
-            body: desk.in_meta_ids(&heard, create),
-        })
+        Some(desk.local_answer(&heard, create))
+    }
+}
+
+impl Caller {
+    /// What a service of this site shows at a path of its own, in the ids that clients see. None if it
+    /// does not answer.
+    pub(in super::super) async fn show(
+        &self,
+        service: &str,
+        path: &str,
+        headers: &[(String, Vec<u8>)],
+    ) -> Option<LocalAnswer> {
+        let service = self.service(service)?;
+        let desk = Desk {
+            inner: &self.0,
+            service: &service,
+            replicant: ReplicantId(0),
+            create: None,
+            latest: None,
+            desired: Fields::new(),
+            sites: Vec::new(),
+        };
+        let meaning = service.api.classify("GET", path);
+        let kind = meaning.spot().map_or("", |spot| spot.kind);
+        let name = Asked {
+            method: "GET".to_owned(),
+            path: path.to_owned(),
+            headers: headers.to_vec(),
+            body: Vec::new(),
+            collection: String::new(),
+            kind: kind.to_owned(),
+            scope: None,
+            created_ms: 0,
+            content: None,
+        };
+        let heard = desk.get(path, &name, PROBE_BYTES_MAX).await.ok()?;
+        Some(desk.local_answer(&heard, &name))
     }
 }
 
@@ -64,6 +98,16 @@ impl Desk<'_> {
         self.ask(request, bytes_max).await
     }
 
+    fn local_answer(&self, heard: &Heard, asked: &Asked) -> LocalAnswer {
+        let header = |name| heard.headers.get(name).and_then(|v| v.to_str().ok());
+        LocalAnswer {
+            status: heard.status.as_u16(),
+            body: self.in_meta_ids(heard, asked),
+            etag: header(header::ETAG).map(str::to_owned),
+            modified: header(header::LAST_MODIFIED).map(str::to_owned),
+        }
+    }
+
     /// An answer's body with the ids that clients see; empty if it cannot be read.
     pub(super) fn in_meta_ids(&self, heard: &Heard, asked: &Asked) -> Vec<u8> {
         let header = |name| heard.headers.get(name).and_then(|v| v.to_str().ok());
@@ -81,7 +125,7 @@ impl Desk<'_> {
 
     /// Looks for what a create may have made. What cannot be looked at now is looked at later.
     pub(super) async fn probe(&self, how: DoubtBy, op: &Operation, fields: &Fields) -> Outcome {
-        let Some(asked) = Desk::asked(op) else {
+        let Some(asked) = self.asked(op) else {
             return Outcome::Found(Found::Several);
         };
         let api = self.api();

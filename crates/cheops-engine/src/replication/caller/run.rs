@@ -10,6 +10,8 @@ use super::{Desk, Local, UNPROCESSABLE, With, refused, request};
 
 /// The resource is not as it was when it was taken for ours.
 const PRECONDITION_FAILED: u16 = 412;
+/// It is as it is to be.
+const NOT_MODIFIED: u16 = 304;
 /// Something lies below it.
 const CONFLICT: u16 = 409;
 /// Nothing is there.
@@ -20,7 +22,7 @@ const TOO_EARLY: u16 = 425;
 impl Desk<'_> {
     /// Runs an operation as its client asked for it.
     pub(super) async fn run(&self, op: &Operation, local: Option<&str>) -> Outcome {
-        let Some(asked) = Desk::asked(op) else {
+        let Some(asked) = self.asked(op) else {
             return refused(Refusal::Verdict, UNPROCESSABLE);
         };
         if let (Some(local), true) = (local, self.api().awaits_ready(&asked.kind))
@@ -76,6 +78,18 @@ impl Desk<'_> {
             return waits;
         }
         let item = self.item(made, local);
+        let fields = match self.differing(&item, made, name, fields).await {
+            Ok(fields) => fields,
+            Err(outcome) => return outcome,
+        };
+        if fields.is_empty() && unset.is_empty() {
+            return Outcome::Applied {
+                status: NOT_MODIFIED,
+                local: None,
+                body: Vec::new(),
+            };
+        }
+        let fields = &fields;
         let mut last = refused(Refusal::Verdict, UNPROCESSABLE);
         for way in self.api().updates(&made.kind) {
             let calls =
@@ -102,6 +116,29 @@ impl Desk<'_> {
             }
         }
         last
+    }
+
+    /// Of these fields, those that the service does not show as they are to be.
+    async fn differing(
+        &self,
+        item: &str,
+        made: &Asked,
+        name: &Asked,
+        fields: &Fields,
+    ) -> Result<Fields, Outcome> {
+        let heard = self
+            .get(item, name, ANSWER_BYTES_MAX)
+            .await
+            .map_err(|_| Outcome::NotSent)?;
+        if heard.status.as_u16() == NOT_FOUND {
+            return Err(refused(Refusal::Verdict, NOT_FOUND));
+        }
+        if !heard.status.is_success() || heard.body.is_none() {
+            // It cannot be read: everything is written.
+            return Ok(fields.clone());
+        }
+        let body = self.in_meta_ids(&heard, made);
+        Ok(self.api().differing(&made.kind, &body, fields))
     }
 
     /// Removes it; gone already is as good.

@@ -68,6 +68,7 @@ impl Backends {
             carriers: service.carriers.clone(),
             carriers_in: carriers_in.clone(),
             deadline: service.deadline,
+            queue_ttl: service.queue_ttl,
             connect: service.connect,
             local: service.local.clone(),
             remote: service.remote.clone(),

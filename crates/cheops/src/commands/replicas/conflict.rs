@@ -1,10 +1,12 @@
 //! `cheops conflict`.
 
+use std::fmt::Write;
 use std::process::ExitCode;
 
-use cheops_engine::replication::api::{Conflict, List};
+use cheops_engine::replication::api::{Conflict, List, Resource};
+use serde_json::json;
 
-use super::{age_of, clip, escape, get, or_dash, show, with_rest};
+use super::{age_of, clip, escape, get, or_dash, post, resource, show, with_rest};
 use crate::cli::replicas::ConflictCommand;
 use crate::commands::block_on;
 use crate::terminal;
@@ -22,6 +24,12 @@ pub(crate) fn run(command: ConflictCommand) -> anyhow::Result<ExitCode> {
             let found: Conflict = get(&one.ask.admin.client(), &path).await?;
             show(&one.ask, &found, page)?;
             Ok(ExitCode::from(1))
+        }),
+        ConflictCommand::Resolve { one, take } => block_on(async {
+            let path = format!("/v1/conflicts/{}/resolve", escape(&one.id));
+            let body = json!({ "take": take });
+            let resource: Resource = post(&one.ask.admin.client(), &path, &body).await?;
+            resource::told(&one.ask, &resource)
         }),
     }
 }
@@ -42,8 +50,8 @@ fn table(list: &List<Conflict>) -> String {
 }
 
 fn page(conflict: &Conflict) -> String {
-    format!(
-        "{} of {} {}\n{} {}\nentered at {} {} ago; what it writes was changed since under another leader:\n{}",
+    let mut text = format!(
+        "{} of {} {}\n{} {}\nentered at {} {} ago; what it writes was changed since under another leader:\n",
         conflict.kind,
         conflict.service,
         or_dash(conflict.resource.as_deref()),
@@ -51,6 +59,18 @@ fn page(conflict: &Conflict) -> String {
         clip(or_dash(conflict.path.as_deref()), 90),
         conflict.origin,
         age_of(conflict.created.as_deref()),
-        clip(&conflict.fields.join(", "), 100),
-    )
+    );
+    for version in &conflict.versions {
+        let _ = writeln!(text, "{} by {}", version.version, version.site);
+        for (field, value) in &version.values {
+            let (field, value) = (clip(field, 40), clip(&value.to_string(), 50));
+            let _ = writeln!(text, "  {field}: {value}");
+        }
+    }
+    let _ = write!(
+        text,
+        "decide it: cheops conflict resolve {} --take VERSION",
+        conflict.id
+    );
+    text
 }

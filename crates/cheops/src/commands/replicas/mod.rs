@@ -4,6 +4,9 @@ pub(crate) mod conflict;
 pub(crate) mod op;
 pub(crate) mod resource;
 pub(crate) mod wait;
+pub(crate) mod why;
+
+use std::collections::BTreeMap;
 
 use anyhow::{Context, bail};
 use bytes::Bytes;
@@ -13,6 +16,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
+use crate::cli::replicas::RightsArgs;
 use crate::cli::{AskArgs, Format};
 use crate::terminal;
 
@@ -37,6 +41,28 @@ fn read<T: DeserializeOwned>((status, body): (StatusCode, Bytes)) -> anyhow::Res
     }
     serde_json::from_slice(&body)
         .context("the agent's answer cannot be read; is it as new as this program?")
+}
+
+/// Headers as they were typed, or as they stand in a file: what is typed is seen by everybody on the machine.
+fn headers(rights: &RightsArgs) -> anyhow::Result<BTreeMap<String, String>> {
+    let mut lines = Vec::new();
+    for given in &rights.headers {
+        match given.strip_prefix('@') {
+            None => lines.push(given.clone()),
+            Some(file) => {
+                let text = std::fs::read_to_string(file).with_context(|| file.to_owned())?;
+                lines.extend(text.lines().map(str::to_owned));
+            }
+        }
+    }
+    let mut headers = BTreeMap::new();
+    for line in lines.iter().filter(|line| !line.trim().is_empty()) {
+        let Some((name, value)) = line.split_once(':') else {
+            bail!("--header: write `Name: value`");
+        };
+        headers.insert(name.trim().to_ascii_lowercase(), value.trim().to_owned());
+    }
+    Ok(headers)
 }
 
 /// Prints the object itself, or what `text` makes of it.

@@ -4,9 +4,9 @@ use std::fmt::Write;
 use std::process::ExitCode;
 
 use cheops_engine::replication::api::{List, OperationItem};
-use serde_json::json;
+use serde_json::{Value, json};
 
-use super::{age_of, clip, escape, get, or_dash, post, show, with_query, with_rest};
+use super::{age_of, clip, escape, get, headers, or_dash, post, show, with_query, with_rest};
 use crate::cli::replicas::{ByIdArgs, ListArgs, OpCommand};
 use crate::commands::block_on;
 use crate::terminal;
@@ -18,8 +18,11 @@ pub(crate) fn run(command: OpCommand) -> anyhow::Result<ExitCode> {
             let item: OperationItem = get(&one.ask.admin.client(), &path(&one, "")).await?;
             told(&one, &item)
         }),
-        OpCommand::Retry(one) => block_on(change(one, "/retry")),
-        OpCommand::Cancel(one) => block_on(change(one, "/cancel")),
+        OpCommand::Retry { one, rights } => {
+            let body = json!({ "headers": headers(&rights)? });
+            block_on(change(one, "/retry", body))
+        }
+        OpCommand::Cancel(one) => block_on(change(one, "/cancel", json!({}))),
     }
 }
 
@@ -40,8 +43,8 @@ async fn ls(list: ListArgs, resource: Option<String>) -> anyhow::Result<ExitCode
     Ok(ExitCode::from(u8::from(stuck)))
 }
 
-async fn change(one: ByIdArgs, verb: &str) -> anyhow::Result<ExitCode> {
-    let item: OperationItem = post(&one.ask.admin.client(), &path(&one, verb), &json!({})).await?;
+async fn change(one: ByIdArgs, verb: &str, body: Value) -> anyhow::Result<ExitCode> {
+    let item: OperationItem = post(&one.ask.admin.client(), &path(&one, verb), &body).await?;
     told(&one, &item)
 }
 

@@ -3,10 +3,12 @@
 use std::fmt::Write;
 use std::process::ExitCode;
 
-use cheops_engine::replication::api::{Diff, List, Resource};
-use serde_json::json;
+use cheops_engine::replication::api::{AdoptionPlan, Diff, List, Move, Resource};
+use cheops_model::SiteName;
+use serde_json::{Value, json};
 
-use super::{age_of, clip, escape, get, or_dash, post, show, with_query, with_rest};
+use super::{age_of, clip, escape, get, headers, or_dash, post, show, with_query, with_rest};
+use crate::cli::AskArgs;
 use crate::cli::replicas::{How, ListArgs, OneArgs, ResourceCommand};
 use crate::commands::block_on;
 use crate::terminal;
@@ -16,7 +18,7 @@ pub(crate) fn run(command: ResourceCommand) -> anyhow::Result<ExitCode> {
         ResourceCommand::Ls(list) => block_on(ls(list)),
         ResourceCommand::Show(one) => block_on(async {
             let resource: Resource = get(&one.ask.admin.client(), &path(&one, "")).await?;
-            told(&one, &resource)
+            told(&one.ask, &resource)
         }),
         ResourceCommand::Diff(one) => block_on(async {
             let found: Diff = get(&one.ask.admin.client(), &path(&one, "/diff")).await?;
@@ -32,26 +34,83 @@ pub(crate) fn run(command: ResourceCommand) -> anyhow::Result<ExitCode> {
             let body = json!({ "site": site, "how": how });
             let resource: Resource =
                 post(&one.ask.admin.client(), &path(&one, "/repair"), &body).await?;
-            told(&one, &resource)
+            told(&one.ask, &resource)
         }),
         ResourceCommand::Promote { one, site } => block_on(async {
             let body = json!({ "site": site });
             let resource: Resource =
                 post(&one.ask.admin.client(), &path(&one, "/promote"), &body).await?;
-            told(&one, &resource)
+            told(&one.ask, &resource)
         }),
         ResourceCommand::Adopt {
             id,
             service,
             scope,
+            path,
+            without,
+            rights,
+            plan,
             ask,
-        } => block_on(async {
-            let body = json!({ "service": service, "local_id": id, "scope": scope });
-            let made: Resource = post(&ask.admin.client(), "/v1/resources/adopt", &body).await?;
-            show(&ask, &made, page)?;
-            Ok(ExitCode::SUCCESS)
-        }),
+        } => {
+            let body = json!({
+                "service": service, "local_id": id, "scope": scope, "path": path, "without": without,
+                "headers": headers(&rights)?, "plan": plan,
+            });
+            block_on(adopt(ask, body, plan))
+        }
+        ResourceCommand::Rescope { one, scope, plan } => block_on(rescope(one, &scope, plan)),
     }
+}
+
+async fn adopt(ask: AskArgs, body: Value, only_plan: bool) -> anyhow::Result<ExitCode> {
+    let client = ask.admin.client();
+    if only_plan {
+        let plan: AdoptionPlan = post(&client, "/v1/resources/adopt", &body).await?;
+        show(&ask, &plan, adoption)?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    let made: Resource = post(&client, "/v1/resources/adopt", &body).await?;
+    told(&ask, &made)
+}
+
+/// What would be done comes first, on standard error, whatever is asked for.
+async fn rescope(one: OneArgs, scope: &str, only_plan: bool) -> anyhow::Result<ExitCode> {
+    let (client, path) = (one.ask.admin.client(), path(&one, "/rescope"));
+    let plan = json!({ "scope": scope, "plan": true });
+    let plan: Move = post(&client, &path, &plan).await?;
+    if only_plan {
+        show(&one.ask, &plan, movement)?;
+        return Ok(exit(plan.blocked.is_some()));
+    }
+    terminal::error(&movement(&plan));
+    let moved: Resource = post(&client, &path, &json!({ "scope": scope })).await?;
+    told(&one.ask, &moved)
+}
+
+fn movement(plan: &Move) -> String {
+    let mut text = format!("{} of {}, led by {}", plan.id, plan.service, plan.leader);
+    if plan.steps.is_empty() {
+        text.push_str("\nlives there already");
+    }
+    for step in &plan.steps {
+        let _ = write!(text, "\n{step}");
+    }
+    if let Some(why) = &plan.blocked {
+        let _ = write!(text, "\nnot now: {why}");
+    }
+    text
+}
+
+fn adoption(plan: &AdoptionPlan) -> String {
+    let joining: Vec<&str> = plan.joining.iter().map(SiteName::as_str).collect();
+    format!(
+        "{} at {}, led by {}\n{} will make it, with: {}\nwhat lies below it is not taken along",
+        plan.kind,
+        plan.path,
+        plan.leader,
+        joining.join(", "),
+        plan.fields.join(", "),
+    )
 }
 
 async fn ls(list: ListArgs) -> anyhow::Result<ExitCode> {
@@ -74,8 +133,8 @@ fn path(one: &OneArgs, rest: &str) -> String {
     with_query(&path, &[("service", one.service.as_deref())])
 }
 
-fn told(one: &OneArgs, resource: &Resource) -> anyhow::Result<ExitCode> {
-    show(&one.ask, resource, page)?;
+pub(super) fn told(ask: &AskArgs, resource: &Resource) -> anyhow::Result<ExitCode> {
+    show(ask, resource, page)?;
     Ok(exit(needs_attention(resource)))
 }
 
@@ -176,7 +235,9 @@ fn differences(diff: &Diff) -> String {
         }
     }
     if diff.same == Some(false) {
-        text.push_str("\nto put it right, write the field once more through an agent");
+        text.push_str(
+            "\nto put it right, `cheops resource repair ID --site SITE --how settle` where it is wrong",
+        );
     }
     text
 }

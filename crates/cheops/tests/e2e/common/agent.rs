@@ -63,13 +63,42 @@ pub(crate) struct Agent {
 impl Agent {
     /// Starts an agent and waits until it is ready; else what it logged.
     pub(crate) async fn start(config: &Path) -> Result<Agent, String> {
+        Agent::run(program(), config).await
+    }
+
+    /// The same with a disk of its own below its data: so many bytes, gone with the process. Needs
+    /// namespaces of users and mounts, which Linux gives to everybody unless it is told not to.
+    pub(crate) async fn start_on_disk(
+        config: &Path,
+        folder: &Path,
+        size: &str,
+    ) -> Result<Agent, String> {
+        let script = "mkdir -p \"$1\" && mount -t tmpfs -o size=\"$2\" tmpfs \"$1\" && shift 2 && exec \"$@\"";
+        let mut command = Command::new("unshare");
+        command
+            .args([
+                "--user",
+                "--map-root-user",
+                "--mount",
+                "sh",
+                "-c",
+                script,
+                "sh",
+            ])
+            .arg(folder)
+            .args([size, env!("CARGO_BIN_EXE_cheops")])
+            .kill_on_drop(true);
+        Agent::run(command, config).await
+    }
+
+    async fn run(mut command: Command, config: &Path) -> Result<Agent, String> {
         let log = config.with_extension("log");
         let file = std::fs::File::options()
             .create(true)
             .append(true)
             .open(&log)
             .unwrap();
-        let mut child = program()
+        let mut child = command
             .args(["agent", "--watch-stdin", "--config"])
             .arg(config)
             .stdin(Stdio::piped())
@@ -113,6 +142,24 @@ impl Agent {
         let id = self.id().to_string();
         let sent = Command::new("kill").args([signal, &id]).status().await;
         assert!(sent.unwrap().success());
+    }
+
+    /// Makes its own disk full; see [`Agent::start_on_disk`].
+    pub(crate) fn fill_disk(&self, folder: &Path) {
+        let mut file = std::fs::File::create(self.filler(folder)).unwrap();
+        // Ends when there is no room.
+        while std::io::Write::write_all(&mut file, &[0; 4096]).is_ok() {}
+    }
+
+    /// Makes room again.
+    pub(crate) fn clear_disk(&self, folder: &Path) {
+        std::fs::remove_file(self.filler(folder)).unwrap();
+    }
+
+    /// Only this process and whoever looks through it sees its disk.
+    fn filler(&self, folder: &Path) -> PathBuf {
+        let root = PathBuf::from(format!("/proc/{}/root", self.id()));
+        root.join(folder.strip_prefix("/").unwrap()).join("filler")
     }
 
     /// Waits for its end and tells whether it ended well.

@@ -3,6 +3,7 @@
 pub(crate) mod agent;
 pub(crate) mod client;
 pub(crate) mod mesh;
+pub(crate) mod notes;
 pub(crate) mod ports;
 pub(crate) mod setup;
 pub(crate) mod stub;

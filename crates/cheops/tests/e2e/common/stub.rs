@@ -29,7 +29,7 @@ pub(crate) struct Asked {
 }
 
 impl Asked {
-    fn header(&self, name: &str) -> Option<&str> {
+    pub(crate) fn header(&self, name: &str) -> Option<&str> {
         let lines = self.head.lines().filter_map(|line| line.split_once(':'));
         let mut same = lines.filter(|(key, _)| key.eq_ignore_ascii_case(name));
         same.next().map(|(_, value)| value.trim())
@@ -46,7 +46,8 @@ impl Stub {
         self.permits.add_permits(1);
     }
 
-    async fn start<F: Future<Output = ()> + Send + 'static>(
+    /// Does with each request whatever `each` does.
+    pub(crate) async fn start<F: Future<Output = ()> + Send + 'static>(
         each: impl Fn(Asked, Arc<Semaphore>) -> F + Send + Sync + 'static,
     ) -> Stub {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();

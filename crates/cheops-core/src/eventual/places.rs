@@ -1,0 +1,60 @@
+//! Where an operation is found by its name alone: whoever asks for one need not look at every replicant.
+
+use std::collections::BTreeMap;
+
+use super::replicant::Replicant;
+use super::site::Site;
+use crate::ids::{OperationId, ReplicantId};
+
+/// Whose each operation is: at the gate or before it, in the log, or parked.
+pub(crate) type Places = BTreeMap<OperationId, ReplicantId>;
+
+/// What a replicant has entered there, and of which state of it.
+#[derive(Default)]
+pub(crate) struct Placed {
+    operations: Vec<OperationId>,
+    of: Option<(u64, Option<OperationId>, Vec<OperationId>)>,
+}
+
+impl Replicant {
+    /// Enters what came, takes out what went. Cheap where nothing did.
+    pub(super) fn place(&mut self, places: &mut Places) {
+        let gate = self.record.gate.as_ref().map(|gate| gate.op.id);
+        let pending = self.pending.iter().map(|pending| pending.op.id).collect();
+        let now = Some((self.log.changes(), gate, pending));
+        if self.placed.of == now {
+            return;
+        }
+        self.placed.of = now;
+        self.displace(places);
+        let parked = self.log.base.parked.iter().map(|op| op.id);
+        let pending = self.pending.iter().map(|pending| pending.op.id);
+        let all = self.operations().into_iter().chain(parked).chain(pending);
+        self.placed.operations = all.collect();
+        let id = self.record.id;
+        places.extend(self.placed.operations.iter().map(|op| (*op, id)));
+    }
+
+    fn displace(&mut self, places: &mut Places) {
+        for op in self.placed.operations.drain(..) {
+            if places.get(&op) == Some(&self.record.id) {
+                places.remove(&op);
+            }
+        }
+    }
+}
+
+impl Site {
+    /// Whose it is, if it is not finished here.
+    pub(super) fn place_of(&self, op: OperationId) -> Option<&Replicant> {
+        let replicant = self.replicants.get(self.places.get(&op)?)?;
+        replicant.digest_of(op).is_some().then_some(replicant)
+    }
+
+    /// The record of it is gone.
+    pub(super) fn lose(&mut self, id: ReplicantId) {
+        if let Some(mut replicant) = self.replicants.remove(&id) {
+            replicant.displace(&mut self.places);
+        }
+    }
+}

@@ -1,0 +1,67 @@
+//! What is sent at first, and what is kept for a site that is away.
+
+mod common;
+
+use cheops_core::eventual::ReplicaState;
+use cheops_core::{Call, Message, ReplicantId};
+use common::{Bench, applied, create, name, update};
+
+/// Answers whatever is called, until nothing is.
+fn serve(bench: &mut Bench) {
+    for _ in 0..20 {
+        bench.wait(100);
+        while let Some((site, id, call)) = bench.calls.pop() {
+            let local = format!("{site}-1");
+            let local = matches!(call, Call::Create { .. }).then_some(local.as_str());
+            bench.outcome(site.as_str(), id, applied(local));
+        }
+    }
+}
+
+#[test]
+fn the_first_message_about_a_replicant_brings_its_create() {
+    let mut bench = Bench::new(&["a", "b"]);
+    bench.submit("a", 1, create(7, &["a", "b"]));
+    let (site, id, _) = bench.calls.pop().unwrap();
+    bench.outcome(site.as_str(), id, applied(Some("11")));
+    let said = bench.posts.iter().map(|(_, _, envelope)| &envelope.message);
+    let brought: Vec<usize> = said
+        .filter_map(|message| match message {
+            Some(Message::Append { entries, .. }) => Some(entries.len()),
+            _ => None,
+        })
+        .collect();
+    assert_eq!(brought, [1]);
+}
+
+#[test]
+fn a_site_away_for_too_long_or_for_too_much_needs_settle() {
+    let week_ms = cheops_core::limits::RETAIN_MS;
+    let heavy = "x".repeat(common::RETAIN_BYTES);
+    for (value, away_ms) in [("1", week_ms), (heavy.as_str(), 1_000)] {
+        let mut bench = Bench::new(&["a", "b", "c"]);
+        bench.submit("a", 1, create(7, &["a", "b", "c"]));
+        serve(&mut bench);
+        bench.sites.remove(&name("b"));
+        bench.submit("a", 2, update(8, 7, &[("x", value)], &["a", "b", "c"]));
+        serve(&mut bench);
+        let needs = |bench: &Bench| {
+            let view = bench.sites[&name("a")].replicant(ReplicantId(7)).unwrap();
+            view.needs_settle.into_iter().collect::<Vec<_>>()
+        };
+        if away_ms == week_ms {
+            bench.wait(week_ms / 2);
+            assert_eq!(needs(&bench), [], "half the time is not too long");
+        }
+        bench.wait(away_ms);
+        bench.wait(1_000);
+        assert_eq!(needs(&bench), [name("b")]);
+        bench.start("b", 1);
+        bench.settle();
+        bench.wait(1_000);
+        serve(&mut bench);
+        assert_eq!(needs(&bench), [], "it was settled");
+        let view = bench.sites[&name("a")].replicant(ReplicantId(7)).unwrap();
+        assert_eq!(view.rows[&name("b")].state, ReplicaState::Live);
+    }
+}
