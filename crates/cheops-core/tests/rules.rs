@@ -467,6 +467,7 @@ fn a_streamed_request_that_is_whole_before_its_turn_is_like_any_other() {
     complete(&mut bench, 3);
     assert_eq!(bench.answer_to(3), Some(&Answer::Accepted));
     bench.outcome("a", first, applied(None));
+    bench.settle();
     let (_, call) = bench.call_at("a");
     let Call::Run { op, .. } = call else {
         panic!("{call:?}");

@@ -133,8 +133,9 @@ mod tests {
         assert_eq!(near.version, version, "a little is no news");
         near.put(&site(20), 90.0);
         assert_ne!(near.version, version);
-        assert_eq!(near.trip_ms(&site(20)), None);
-        assert!(near.may_gain(90.0), "there is room");
+        assert_eq!(near.trip_ms(&site(20)), Some(90.0), "there is room for it");
+        near.put(&site(0), 40.0);
+        assert_eq!(near.trip_ms(&site(20)), None, "another is nearer");
     }
 
     #[test]

@@ -5,6 +5,7 @@ use serde_json::{Value, json};
 use crate::common::agent::Agent;
 use crate::common::client::admin;
 use crate::common::eventually;
+use crate::common::mesh::Mesh;
 use crate::common::setup::Setup;
 use crate::replicas::{BOTH, at, create, held, in_path, wait_held};
 use crate::resources::converged;
@@ -83,6 +84,24 @@ async fn a_full_disk_acknowledges_nothing_and_recovers_when_there_is_room() {
     }
 }
 
+/// Writes it at site1, as soon as that can be done, and waits until both services have it, once.
+async fn change_everywhere(mesh: &Mesh, image: &str, description: &str) {
+    eventually("it can be changed", || async {
+        let change = json!({ "description": description });
+        let changed = at(mesh, 1, "PATCH", image, "", change).await;
+        (changed.status == 200).then_some(())
+    })
+    .await;
+    for site in [1, 2] {
+        eventually("the change is there", || async {
+            let held = held(mesh, site, "debian").await;
+            assert_eq!(held.len(), 1, "site{site} made it twice");
+            (held[0]["description"] == description).then_some(())
+        })
+        .await;
+    }
+}
+
 /// A site whose folder is lost entirely learns from the others what it had, and makes nothing twice.
 async fn check_wiped(wiped: usize) {
     let mut mesh = Setup::of(2).start().await;
@@ -96,7 +115,10 @@ async fn check_wiped(wiped: usize) {
     }
     mesh.wait_mark(1, 2, "connected").await;
     mesh.wait_mark(2, 1, "connected").await;
-    converged(&mesh, wiped, &meta).await;
+    // Each has heard of the other's second run: that is what a new disk is known by.
+    let image = format!("/images/{meta}");
+    change_everywhere(&mesh, &image, "before the loss").await;
+    converged(&mesh, 1, &meta).await;
 
     mesh.take_agent(wiped).kill().await;
     let data = mesh.path().join(format!("data-site{wiped}"));
@@ -114,19 +136,8 @@ async fn check_wiped(wiped: usize) {
         told["replicas"][format!("site{wiped}")]["local_id"],
         json!(local)
     );
-    let image = format!("/images/{meta}");
-    eventually("it is written everywhere again", || async {
-        let change = json!({ "description": "after the loss" });
-        let changed = at(&mesh, 1, "PATCH", &image, "", change).await;
-        (changed.status == 200).then_some(())
-    })
-    .await;
+    change_everywhere(&mesh, &image, "after the loss").await;
     converged(&mesh, wiped, &meta).await;
-    for site in [1, 2] {
-        let held = held(&mesh, site, "debian").await;
-        assert_eq!(held.len(), 1, "site{site} made it twice");
-        assert_eq!(held[0]["description"], "after the loss");
-    }
 }
 
 #[tokio::test]
