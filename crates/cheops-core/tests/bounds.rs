@@ -3,7 +3,7 @@
 mod common;
 
 use cheops_core::eventual::ReplicaState;
-use cheops_core::{Call, Message, ReplicantId};
+use cheops_core::{Answer, Call, Message, ReplicantId};
 use common::{Bench, applied, create, name, update};
 
 /// Answers whatever is called, until nothing is.
@@ -63,5 +63,26 @@ fn a_site_away_for_too_long_or_for_too_much_needs_settle() {
         assert_eq!(needs(&bench), [], "it was settled");
         let view = bench.sites[&name("a")].replicant(ReplicantId(7)).unwrap();
         assert_eq!(view.rows[&name("b")].state, ReplicaState::Live);
+    }
+}
+
+#[test]
+fn a_retry_at_a_follower_is_answered_when_it_is_done_there() {
+    let mut bench = Bench::new(&["a", "b"]);
+    bench.submit("a", 1, create(7, &["a", "b"]));
+    let (call, _) = bench.call_at("a");
+    bench.outcome("a", call, applied(Some("11")));
+    bench.settle();
+    let (call, _) = bench.call_at("b");
+    bench.submit("b", 2, create(7, &["a", "b"]));
+    assert_eq!(bench.answer_to(2), None, "it is on its way");
+    bench.outcome("b", call, applied(Some("12")));
+    bench.submit("b", 3, create(7, &["a", "b"]));
+    for client in [2, 3] {
+        let said = bench.answer_to(client);
+        assert!(
+            matches!(said, Some(Answer::Service { status: 201, .. })),
+            "{said:?}"
+        );
     }
 }

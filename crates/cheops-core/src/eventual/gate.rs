@@ -127,6 +127,9 @@ impl Replicant {
             .filter(|kept| kept.entry.index <= applied)
             .filter_map(|kept| match (&kept.entry.body, &kept.stage) {
                 (Body::Run(op), Stage::Applied(status)) => Some((op.id, op.digest, *status)),
+                (Body::Run(op), Stage::Covered) if op.kind == Kind::Create => {
+                    Some((op.id, op.digest, 201))
+                }
                 (Body::Run(op), Stage::Covered) => Some((op.id, op.digest, 200)),
                 _ => None,
             })

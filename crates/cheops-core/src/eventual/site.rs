@@ -227,11 +227,11 @@ impl Site {
         }
         replicant.refresh_row(shared);
         let mut dead = false;
+        if !shared.waiters.is_empty() {
+            replicant.answer_done(shared, out);
+        }
         if replicant.leads(&shared.me) {
             replicant.seat_members(shared);
-            if !shared.waiters.is_empty() {
-                replicant.answer_done(shared, out);
-            }
             replicant.compact(shared, out);
             dead = replicant.forget(shared, out);
             if !replicant.record.forgetting {

@@ -311,7 +311,8 @@ impl Site {
         let (op, digest) = (submission.op.id, submission.op.digest);
         let (epoch, leader) = (record.epoch.clone(), record.epoch.site.clone());
         if self.is_known(&submission) || self.shared.outbox.contains_key(&op) {
-            // An earlier copy was taken, and may yet be done.
+            // An earlier copy was taken, and may yet be done; or is, and is answered for in this very step.
+            self.shared.touched.insert(submission.op.replicant);
             return self.shared.wait(op, waiter);
         }
         if meant.is_some() {
