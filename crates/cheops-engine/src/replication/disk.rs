@@ -1,5 +1,6 @@
 //! The core's records in the store: sealed, one family of keys per shard.
 
+use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -180,27 +181,29 @@ fn life_key(shard: u8) -> Vec<u8> {
 const SEAL_BYTES: usize = 64;
 
 /// One step may touch every replicant there is: the first one on a disk that was restored, the one that takes a site out.
-/// Such a step is stored in several batches. What belongs to one replicant stays together, and comes before what
-/// belongs to operations alone; what the site knows of itself comes last. A crash in between leaves some replicants as
-/// they were: nothing has been said or answered yet, and the step is made again, from the site's own record.
-fn batches(mut changes: Vec<Change>) -> Vec<Vec<Change>> {
+/// Such a step is stored in several batches. What is kept for another leader is stored before it is taken out of a log,
+/// and is let go only after a log has it: a crash in between leaves it twice, which everybody who gets it notices, and
+/// never nowhere. What belongs to one replicant stays together; what the site knows of itself comes last. Replicants
+/// that were not reached are as they were: nothing has been said or answered yet.
+fn batches(changes: Vec<Change>) -> Vec<Vec<Change>> {
     let weight =
         |change: &Change| change.key.len() + change.value.as_ref().map_or(0, Vec::len) + SEAL_BYTES;
     let bytes: usize = changes.iter().map(weight).sum();
     if changes.len() <= BATCH_WRITES_MAX && bytes <= BATCH_BYTES_MAX {
         return vec![changes];
     }
-    let rank = |change: &Change| match change.table {
-        CoreTable::Replicants | CoreTable::Log => 0,
-        CoreTable::Answers => 1,
-        CoreTable::Outbox => 2,
-        CoreTable::Site => 3,
+    let rank = |change: &Change| match (change.table, &change.value) {
+        (CoreTable::Outbox, Some(_)) => 0,
+        (CoreTable::Replicants | CoreTable::Log, _) => 1,
+        (CoreTable::Answers, _) => 2,
+        (CoreTable::Outbox, None) => 3,
+        (CoreTable::Site, _) => 4,
     };
     let owner = |change: &Change| match rank(change) {
-        0 => change.key.get(..16).map(<[u8]>::to_vec),
+        1 => change.key.get(..16).map(<[u8]>::to_vec),
         _ => None,
     };
-    // Stable: of two writes to one key, the last one still wins.
+    let mut changes = last_writes(changes);
     changes.sort_by_cached_key(|change| (rank(change), owner(change)));
     let (mut all, mut now, mut now_bytes) = (Vec::new(), Vec::new(), 0);
     let mut rest = changes.into_iter().peekable();
@@ -223,6 +226,15 @@ fn batches(mut changes: Vec<Change>) -> Vec<Vec<Change>> {
     }
     all.push(now);
     all
+}
+
+/// Of several writes to one key, the last: they can then stand in any order.
+fn last_writes(changes: Vec<Change>) -> Vec<Change> {
+    let mut seen = HashSet::new();
+    let mut last: Vec<Change> = changes.into_iter().rev().collect();
+    last.retain(|change| seen.insert((table_of(change.table).name(), change.key.clone())));
+    last.reverse();
+    last
 }
 
 const TABLES: [CoreTable; 5] = [
@@ -347,5 +359,29 @@ mod tests {
                 .filter(of_replicant)
                 .all(|(_, _, value)| value == b"last")
         );
+    }
+
+    #[test]
+    fn what_leaves_a_log_is_kept_before_and_let_go_after() {
+        let change = |table, key: u16, value: Option<u8>| Change {
+            table,
+            key: [vec![0; 16], key.to_be_bytes().to_vec()].concat(),
+            value: value.map(|byte| vec![byte]),
+        };
+        let mut changes = vec![
+            change(CoreTable::Log, 1, None),
+            change(CoreTable::Outbox, 2, None),
+            change(CoreTable::Outbox, 3, None),
+            change(CoreTable::Outbox, 3, Some(7)),
+        ];
+        let many = BATCH_WRITES_MAX as u16 + 1;
+        changes.extend((0..many).map(|n| change(CoreTable::Answers, n, Some(0))));
+        let all = batches(changes).concat();
+        let place = |wanted: Change| all.iter().position(|change| *change == wanted);
+        let kept = place(change(CoreTable::Outbox, 3, Some(7))).unwrap();
+        let cut = place(change(CoreTable::Log, 1, None)).unwrap();
+        let let_go = place(change(CoreTable::Outbox, 2, None)).unwrap();
+        assert!(kept < cut && cut < let_go);
+        assert_eq!(place(change(CoreTable::Outbox, 3, None)), None);
     }
 }
