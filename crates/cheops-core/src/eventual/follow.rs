@@ -92,7 +92,7 @@ impl Replicant {
         }
         let carrier = self.row(&shared.me).state == ReplicaState::Carrier;
         let earlier = entry.index <= self.row(&shared.me).since;
-        let stage = match (&entry.body, self.record.ran.remove(&op)) {
+        let stage = match (&entry.body, self.take_ran(&entry.body)) {
             _ if carrier => Stage::Void,
             (Body::Run(op), _) if earlier && op.kind != Kind::Create => {
                 self.record.mend = Mend::Settle;

@@ -61,6 +61,7 @@ impl Site {
         let waiter = Waiter {
             asker,
             attempt: submission.attempt,
+            digest: op.digest,
             deadline_ms: self.shared.now_ms,
         };
         if let Some(answer) = self.known_answer(&submission) {
@@ -156,6 +157,7 @@ impl Site {
         let waiter = Waiter {
             asker,
             attempt,
+            digest,
             deadline_ms,
         };
         if let Some(answer) = self.known_answer(&submission) {
@@ -456,13 +458,23 @@ impl Site {
                     return;
                 };
                 let done = matches!(answer, Answer::Service { status, .. } if status < 300);
-                if !done && self.is_known(&forward.submission) {
+                let digest = forward.submission.op.digest;
+                let same = self.known_digest(&forward.submission) == Some(digest);
+                if !done && same && self.is_known(&forward.submission) {
                     // A later try is being done here: what becomes of that is the answer.
                     return;
                 }
-                for waiter in self.shared.waiters.remove(&op).unwrap_or_default() {
-                    self.shared.tell(op, waiter, answer.clone(), out);
+                if done
+                    && self
+                        .replicants
+                        .contains_key(&forward.submission.op.replicant)
+                {
+                    // Its position may yet be lost, and its leader with it: another request with this key is still
+                    // known for what it is.
+                    self.shared
+                        .remember(op, digest, Some(answer.clone()), None, out);
                 }
+                self.shared.tell_askers(op, digest, &answer, out);
             }
         }
     }
@@ -512,11 +524,9 @@ impl Site {
                 self.shared.be_sure(op);
                 self.shared.void(op, digest, problem, out);
             }
-            _ => {
-                for waiter in self.shared.waiters.remove(&op).unwrap_or_default() {
-                    self.shared.tell(op, waiter, Answer::OutcomeUnknown, out);
-                }
-            }
+            _ => self
+                .shared
+                .tell_askers(op, digest, &Answer::OutcomeUnknown, out),
         }
     }
 }
