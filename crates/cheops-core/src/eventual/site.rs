@@ -212,7 +212,7 @@ impl Site {
             }
             replicant.probe_gate(shared, out);
             replicant.apply(shared, out);
-            if !replicant.woken {
+            if !replicant.woken && !replicant.is_gate_open(shared) {
                 break;
             }
         }
