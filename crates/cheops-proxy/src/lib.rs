@@ -33,6 +33,7 @@ mod mesh;
 mod metrics;
 mod onward;
 mod own;
+mod passage;
 mod peer;
 mod problem;
 mod proxy;
@@ -56,5 +57,6 @@ pub use config::{
 };
 pub use home::{HomeBook, HomeRules, Naming};
 pub use metrics::Metrics;
+pub use passage::Passage;
 pub use proxy::{Links, Proxy, ProxyError, Sockets};
 pub use question::ask_site;

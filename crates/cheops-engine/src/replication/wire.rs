@@ -15,6 +15,9 @@ const WITH_CONTENT: u8 = 2;
 /// to a service.
 pub const HOMES: &str = "x-cheops-homes";
 
+/// Among the headers of an [`Asked`]: where its workflow entered. Never sent to a service.
+pub const ENTRY: &str = "x-cheops-entry";
+
 /// A request, as every site's applier makes it again.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Asked {

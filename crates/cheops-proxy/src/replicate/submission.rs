@@ -7,7 +7,7 @@ use cheops_core::operation::{
     DoubtBy, Fields, Form, Handover, Kind, Mode, Naming, Repeat, Submission,
 };
 use cheops_core::{Operation, OperationId, Position, ReplicantId, Shape};
-use cheops_engine::replication::{Asked, Content, HOMES, Known, encode, opaque_reference};
+use cheops_engine::replication::{Asked, Content, ENTRY, HOMES, Known, encode, opaque_reference};
 use cheops_model::{Failover, Guarantee, SiteName};
 use cheops_rest::{
     Body as RestBody, Chosen, FieldFault, Given, Id, Meaning, RewriteError, Side, Written,
@@ -29,6 +29,8 @@ pub(super) struct Draft<'a> {
     pub(super) call: &'a Call,
     pub(super) body: Bytes,
     pub(super) scope: Option<String>,
+    /// Where its workflow entered.
+    pub(super) entry: Option<String>,
     /// Where the values that it shows are at home.
     pub(super) homes: Vec<String>,
     /// How long the service may take.
@@ -128,7 +130,7 @@ impl Draft<'_> {
         let asked = Asked {
             method: method.to_owned(),
             path: target.to_owned(),
-            headers: kept(&self.call.head.headers, &self.homes),
+            headers: self.kept_headers(),
             body: self.body.to_vec(),
             collection: spot.map_or("", |spot| spot.collection).to_owned(),
             kind: spot.map_or("", |spot| spot.kind).to_owned(),
@@ -292,13 +294,25 @@ impl Draft<'_> {
             method: method.to_owned(),
             body,
             content: self.content.clone(),
-            headers: kept(headers, &self.homes),
+            headers: self.kept_headers(),
             path,
             collection,
             kind,
             scope: self.scope.clone(),
             created_ms: unix_ms(),
         })
+    }
+
+    /// Those of the client, and what agents have to know.
+    fn kept_headers(&self) -> Vec<(String, Vec<u8>)> {
+        let mut kept = kept(&self.call.head.headers);
+        if !self.homes.is_empty() {
+            kept.push((HOMES.to_owned(), self.homes.join(";").into_bytes()));
+        }
+        if let Some(entry) = &self.entry {
+            kept.push((ENTRY.to_owned(), entry.clone().into_bytes()));
+        }
+        kept
     }
 
     /// Fixed by the client's key, so that a retry anywhere joins the first.
@@ -337,7 +351,7 @@ fn unix_ms() -> u64 {
 
 /// Headers that the applier of every site sends again. What frames the message, what is between
 /// client and agent, and what says where to answer does not belong to the operation.
-fn kept(headers: &HeaderMap, homes: &[String]) -> Vec<(String, Vec<u8>)> {
+fn kept(headers: &HeaderMap) -> Vec<(String, Vec<u8>)> {
     let passes = |name: &str| {
         !matches!(
             name,
@@ -356,11 +370,7 @@ fn kept(headers: &HeaderMap, homes: &[String]) -> Vec<(String, Vec<u8>)> {
         (name.as_str().to_owned(), value.as_bytes().to_vec())
     };
     let kept = headers.iter().filter(|(name, _)| passes(name.as_str()));
-    let mut kept: Vec<_> = kept.map(pair).collect();
-    if !homes.is_empty() {
-        kept.push((HOMES.to_owned(), homes.join(";").into_bytes()));
-    }
-    kept
+    kept.map(pair).collect()
 }
 
 fn content_type(asked: &Asked) -> Option<&str> {
