@@ -319,7 +319,9 @@ impl Desk<'_> {
             let named = own.filter(|own| **own == *id.text).map(Cow::Borrowed);
             let local = named.or_else(|| self.to_local(id, own));
             if local.is_none() && self.inner.key.recognises(&id.text) {
-                missing.set(true);
+                let elsewhere = asked.is_foreign(&id.text)
+                    || !self.inner.index.find_anywhere(&id.text).is_empty();
+                missing.set(missing.get() || !elsewhere);
             }
             local
         };
@@ -482,7 +484,11 @@ fn request(
 ) -> Option<Request<Full<Bytes>>> {
     let mut request = Request::builder().method(method).uri(target);
     let headers = request.headers_mut()?;
-    for (name, value) in &asked.headers {
+    for (name, value) in asked
+        .headers
+        .iter()
+        .filter(|(name, _)| name != wire::FOREIGN)
+    {
         let passes = match with {
             With::All(api) => !api.is_precondition(name),
             With::Rights => !wire::is_of_content(name),

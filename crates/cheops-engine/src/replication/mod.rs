@@ -42,7 +42,7 @@ pub use cheops_blob::Reference;
 pub use index::{Index, Known, Population};
 pub use limits::BODY_BYTES_MAX;
 pub use shard::NotTaken;
-pub use wire::{Asked, Carried, Content, ENTRY, HOMES, Replied, decode, encode};
+pub use wire::{Asked, Carried, Content, ENTRY, FOREIGN, HOMES, Replied, decode, encode};
 
 use crate::events::Bus;
 use crate::identity::MeshSecret;

@@ -1,5 +1,7 @@
 //! A request turned into an operation: ids as clients see them, fields, key, patience.
 
+use std::cell::RefCell;
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -7,7 +9,9 @@ use cheops_core::operation::{
     DoubtBy, Fields, Form, Handover, Kind, Mode, Naming, Repeat, Submission,
 };
 use cheops_core::{Operation, OperationId, Position, ReplicantId, Shape};
-use cheops_engine::replication::{Asked, Content, ENTRY, HOMES, Known, encode, opaque_reference};
+use cheops_engine::replication::{
+    Asked, Content, ENTRY, FOREIGN, HOMES, Known, encode, opaque_reference,
+};
 use cheops_model::{Failover, Guarantee, SiteName};
 use cheops_rest::{
     Body as RestBody, Chosen, FieldFault, Given, Id, Meaning, RewriteError, Side, Written,
@@ -267,7 +271,13 @@ impl Draft<'_> {
     fn asked(&self) -> Result<Asked, Problem> {
         let Replicas { api, .. } = self.replicas;
         let ids = self.replicas.ids();
-        let map = |id: &Id<'_>| ids.to_meta(id);
+        let foreign = RefCell::new(BTreeSet::new());
+        let map = |id: &Id<'_>| {
+            if ids.is_foreign(id) {
+                foreign.borrow_mut().insert(id.text.to_string());
+            }
+            ids.to_meta(id)
+        };
         let headers = &self.call.head.headers;
         let method = self.call.head.method.as_str();
         let path = api.rewrite_target(target(self.call), map).into_owned();
@@ -290,11 +300,17 @@ impl Draft<'_> {
                 .into_owned(),
             Some(_) => Vec::new(),
         };
+        let mut kept = self.kept_headers();
+        let foreign = foreign.into_inner();
+        if !foreign.is_empty() {
+            let ids: Vec<String> = foreign.into_iter().collect();
+            kept.push((FOREIGN.to_owned(), ids.join(",").into_bytes()));
+        }
         Ok(Asked {
             method: method.to_owned(),
             body,
             content: self.content.clone(),
-            headers: self.kept_headers(),
+            headers: kept,
             path,
             collection,
             kind,

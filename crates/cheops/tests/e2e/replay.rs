@@ -5,6 +5,7 @@ use crate::common::client::{Answer, get};
 use crate::common::eventually;
 use crate::common::mesh::{Mesh, assert_untouched, seen};
 use crate::common::setup::Setup;
+use crate::replicas;
 
 /// Servers at two sites, of an image that only the third has.
 const SCOPE: &str = "compute: site1 & site2, image: site3";
@@ -82,4 +83,24 @@ async fn a_site_that_was_away_fetches_it_when_it_is_back() {
     becomes_booted(&mesh, 2).await;
     let fetches = seen(mesh.site(3).image_service, &format!("/images/{image}")).await;
     assert_eq!(fetches.len(), 2);
+}
+
+#[tokio::test]
+async fn what_another_service_has_is_named_as_clients_name_it() {
+    let mesh = Setup::of(2).start().await;
+    let (image, _) = replicas::create(&mesh, 1, "on both").await;
+    let headers = [
+        ("X-Scope", "compute: site1 & site2"),
+        ("Content-Type", "application/json"),
+    ];
+    let made = mesh.boot(1, &image, &headers).await;
+    assert_eq!(made.status, 201, "{made:?}");
+    assert_eq!(made.json()["image_id"], image.as_str());
+    becomes_booted(&mesh, 2).await;
+    let of_each = [1, 2].map(|site| get(mesh.site(site).compute_service, "/servers", None));
+    for all in of_each {
+        let all = all.await.json();
+        assert_eq!(all["servers"][0]["image_id"], image.as_str(), "{all}");
+        assert_eq!(all["servers"][0]["image_name"], "on both", "{all}");
+    }
 }
