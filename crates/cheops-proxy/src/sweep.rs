@@ -97,17 +97,22 @@ impl Sweep {
         let mut place = Place::of(self);
         let mut ask_to_end = Some(ask_to_end);
         poll_fn(|cx| {
-            if (self.stopping.get() || is_over())
-                && let Some(ask) = ask_to_end.take()
-            {
-                ask(connection.as_mut());
-            }
             if idle.as_ref().is_some_and(|idle| idle.expired.get()) {
                 return Poll::Ready(Outcome::Over);
             }
             place.wait(|| idle.clone().map_or(Due::Never, Due::Idle), cx);
+            // First it goes on: one that has not begun with a request that is there would end
+            // without an answer to it.
             if connection.as_mut().poll(cx).is_ready() {
                 return Poll::Ready(Outcome::Over);
+            }
+            if (self.stopping.get() || is_over())
+                && let Some(ask) = ask_to_end.take()
+            {
+                ask(connection.as_mut());
+                if connection.as_mut().poll(cx).is_ready() {
+                    return Poll::Ready(Outcome::Over);
+                }
             }
             match &idle {
                 Some(idle) if idle.quiet.get() && may_rest() => {

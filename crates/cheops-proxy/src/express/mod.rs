@@ -195,6 +195,12 @@ where
         }
     }
 
+    /// Whether the client has hung up; what it says meanwhile is held, as much as a head may be.
+    fn poll_gone(&mut self, scratch: &mut Scratch, cx: &mut Context<'_>) -> Poll<()> {
+        let most = &mut scratch.bytes[..limits::HEAD_BYTES_MAX];
+        self.stream.poll_gone(cx, most)
+    }
+
     /// Whether the connection is to end with its current request.
     fn is_ending(&self) -> bool {
         self.connection.worker.sweep.is_stopping() || self.connection.doorway.is_closed()
@@ -249,7 +255,7 @@ where
                 return Poll::Ready(Heard::Unusual(Bytes::new()));
             }
             self.place.watch(idle, cx);
-            let gone = self.stream.poll_gone(cx, &mut scratch.bytes);
+            let gone = self.poll_gone(scratch, cx);
             return gone.map(|()| Heard::Gone);
         };
         let mut room = lines::room();
@@ -320,7 +326,7 @@ where
         let scratch = &mut *self.connection.worker.scratch.borrow_mut();
         let most = left.min(scratch.bytes.len());
         let Poll::Ready(taken) = trip.poll_read(&mut scratch.bytes[..most], cx) else {
-            let gone = self.stream.poll_gone(cx, &mut scratch.bytes);
+            let gone = self.poll_gone(scratch, cx);
             return gone.map(|()| None);
         };
         if taken == 0 {

@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
-use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
+use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinSet;
 
@@ -13,6 +13,7 @@ use crate::common::client::{Answer, Connection};
 use crate::common::eventually;
 use crate::common::mesh::Mesh;
 use crate::common::setup::Setup;
+use crate::common::stub::Stub;
 
 /// A service that keeps its connections, and answers each path in a way of its own.
 struct Player {
@@ -255,8 +256,7 @@ async fn connections_to_the_service_are_used_again_unless_it_ends_them() {
 
 #[tokio::test]
 async fn a_client_that_goes_away_is_not_waited_for() {
-    let stub = crate::common::stub::Stub::start(|mut asked, permits| async move {
-        use tokio::io::AsyncReadExt;
+    let stub = Stub::start(|mut asked, permits| async move {
         // Ends when the agent hangs up.
         let _ = asked.stream.read(&mut [0; 64]).await;
         permits.add_permits(1);
@@ -274,4 +274,39 @@ async fn a_client_that_goes_away_is_not_waited_for() {
         (stub.released() == 1).then_some(())
     })
     .await;
+}
+
+#[tokio::test]
+async fn told_to_stop_an_agent_still_passes_on_the_answer_that_was_waited_for() {
+    for answer in [
+        "HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nabcde",
+        "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nabcde\r\n0\r\n\r\n",
+    ] {
+        let stub = Stub::start(move |mut asked, permits| async move {
+            permits.acquire().await.unwrap().forget();
+            let _ = asked.stream.write_all(answer.as_bytes()).await;
+            std::future::pending::<()>().await;
+        })
+        .await;
+        let mut mesh = Setup::of(1).image_at(1, stub.address).start().await;
+        let image = mesh.site(1).image;
+        let mut client = Connection::open(image).await;
+        client.head("GET /x HTTP/1.1", &[("Host", "a")]).await;
+        eventually("it is asked", || async { (stub.seen() == 1).then_some(()) }).await;
+        let agent = mesh.take_agent(1);
+        agent.terminate().await;
+        let refuses = || async { TcpStream::connect(image).await.err() };
+        eventually("no client is let in any more", refuses).await;
+        stub.release();
+        let heard = client.answer("GET").await.unwrap();
+        assert_eq!(
+            (
+                heard.status,
+                heard.body.as_slice(),
+                heard.header("connection")
+            ),
+            (200, &b"abcde"[..], "close")
+        );
+        assert!(agent.ended().await);
+    }
 }
