@@ -35,6 +35,7 @@ mod mesh;
 mod metrics;
 mod onward;
 mod own;
+mod passage;
 mod peer;
 mod problem;
 mod proxy;
@@ -58,5 +59,6 @@ pub use config::{
 };
 pub use home::{HomeBook, HomeRules, Naming};
 pub use metrics::Metrics;
+pub use passage::Passage;
 pub use proxy::{Links, Proxy, ProxyError, Sockets};
 pub use question::ask_site;

@@ -169,6 +169,7 @@ impl Site {
         let waiter = |deadline_ms| Waiter {
             asker,
             attempt: submission.attempt,
+            digest: submission.op.digest,
             deadline_ms,
         };
         let (op, digest) = (submission.op.id, submission.op.digest);
@@ -312,7 +313,7 @@ impl Replicant {
         } else {
             Body::Run(op)
         };
-        let stage = match (&body, self.record.ran.remove(&body.operation())) {
+        let stage = match (&body, self.take_ran(&body)) {
             (Body::Park(_), _) => Stage::Void,
             (_, Some(ran)) => self.rejoin(&body, ran),
             (_, None) => body.first_stage(),
@@ -338,6 +339,15 @@ impl Replicant {
             }
             Body::Park(_) | Body::Void(_) => false,
         })
+    }
+
+    /// How far it came here while it stood in another log, now that it stands in this one. A conflict stands in none:
+    /// its entry may be cut off too, and the operation be let in again after all.
+    pub(super) fn take_ran(&mut self, body: &Body) -> Option<Stage> {
+        match body {
+            Body::Run(op) => self.record.ran.remove(&op.id),
+            Body::Park(_) | Body::Void(_) => None,
+        }
     }
 
     /// The stage of something that was done here while it stood in another log.

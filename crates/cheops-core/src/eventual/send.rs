@@ -377,9 +377,15 @@ impl Replicant {
         let index = self.log.base.index;
         self.deadlines.retain(|at, _| *at > index);
         for kept in &folded {
-            if let Body::Run(op) = &kept.entry.body {
-                shared.fold(self.record.id, op.id, op.digest, out);
-                shared.finish(op);
+            match &kept.entry.body {
+                Body::Run(op) => {
+                    shared.fold(self.record.id, op.id, op.digest, out);
+                    shared.finish(op);
+                }
+                // Nobody lets it in again.
+                Body::Park(_) | Body::Void(_) => {
+                    self.record.ran.remove(&kept.entry.body.operation());
+                }
             }
         }
         self.drop_records(&folded, out);

@@ -93,6 +93,8 @@ pub(crate) enum Asker {
 pub(crate) struct Waiter {
     pub(crate) asker: Asker,
     pub(crate) attempt: u64,
+    /// Of what was asked: what becomes of another request with the same key is no answer to this one.
+    pub(crate) digest: u64,
     pub(crate) deadline_ms: u64,
 }
 
@@ -350,9 +352,33 @@ impl Shared {
             self.drop_outbox(op, out);
         }
         for waiter in self.waiters.remove(&op).unwrap_or_default() {
-            self.tell(op, waiter, answer.clone(), out);
+            let answer = match waiter.digest == digest {
+                true => answer.clone(),
+                false => Answer::KeyReused,
+            };
+            self.tell(op, waiter, answer, out);
         }
         self.arm(Timer::Waiters(op), None);
+    }
+
+    /// Says it to those who asked for just this; the others go on waiting.
+    pub(crate) fn tell_askers(
+        &mut self,
+        op: OperationId,
+        digest: u64,
+        answer: &Answer,
+        out: &mut Output,
+    ) {
+        let waiters = self.waiters.remove(&op).unwrap_or_default();
+        let (askers, others): (Vec<_>, Vec<_>) = waiters
+            .into_iter()
+            .partition(|waiter| waiter.digest == digest);
+        if !others.is_empty() {
+            self.waiters.insert(op, others);
+        }
+        for waiter in askers {
+            self.tell(op, waiter, answer.clone(), out);
+        }
     }
 
     /// Says no to everybody who waits, in such a way that none of these tries can run later.

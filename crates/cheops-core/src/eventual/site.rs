@@ -161,7 +161,10 @@ impl Site {
                 }
                 self.on_up(&site);
             }
-            Event::Down(site) => _ = self.shared.down.insert(site),
+            Event::Down(site) => {
+                self.end_forwards_to(&site, out);
+                self.shared.down.insert(site);
+            }
             Event::Tick => (),
             Event::Promote(id) => self.promote(id),
             Event::Repair { replicant, how } => self.repair(replicant, how),
@@ -212,7 +215,7 @@ impl Site {
             }
             replicant.probe_gate(shared, out);
             replicant.apply(shared, out);
-            if !replicant.woken {
+            if !replicant.woken && !replicant.is_gate_open(shared) {
                 break;
             }
         }

@@ -61,6 +61,7 @@ impl Site {
         let waiter = Waiter {
             asker,
             attempt: submission.attempt,
+            digest: op.digest,
             deadline_ms: self.shared.now_ms,
         };
         if let Some(answer) = self.known_answer(&submission) {
@@ -156,6 +157,7 @@ impl Site {
         let waiter = Waiter {
             asker,
             attempt,
+            digest,
             deadline_ms,
         };
         if let Some(answer) = self.known_answer(&submission) {
@@ -456,13 +458,23 @@ impl Site {
                     return;
                 };
                 let done = matches!(answer, Answer::Service { status, .. } if status < 300);
-                if !done && self.is_known(&forward.submission) {
+                let digest = forward.submission.op.digest;
+                let same = self.known_digest(&forward.submission) == Some(digest);
+                if !done && same && self.is_known(&forward.submission) {
                     // A later try is being done here: what becomes of that is the answer.
                     return;
                 }
-                for waiter in self.shared.waiters.remove(&op).unwrap_or_default() {
-                    self.shared.tell(op, waiter, answer.clone(), out);
+                if done
+                    && self
+                        .replicants
+                        .contains_key(&forward.submission.op.replicant)
+                {
+                    // Its position may yet be lost, and its leader with it: another request with this key is still
+                    // known for what it is.
+                    self.shared
+                        .remember(op, digest, Some(answer.clone()), None, out);
                 }
+                self.shared.tell_askers(op, digest, &answer, out);
             }
         }
     }
@@ -496,6 +508,15 @@ impl Site {
         }
     }
 
+    /// It is out of reach: whoever waits is not kept waiting for an answer that may never come.
+    pub(super) fn end_forwards_to(&mut self, site: &SiteName, out: &mut Output) {
+        let there = |(op, forward): (&OperationId, &Forward)| (forward.to == *site).then_some(*op);
+        let ended: Vec<OperationId> = self.forwards.iter().filter_map(there).collect();
+        for op in ended {
+            self.end_forward(op, out);
+        }
+    }
+
     /// A sure no ends it as 503 only if nobody else may have it.
     fn end_forward(&mut self, op: OperationId, out: &mut Output) {
         let Some(forward) = self.forwards.remove(&op) else {
@@ -512,11 +533,9 @@ impl Site {
                 self.shared.be_sure(op);
                 self.shared.void(op, digest, problem, out);
             }
-            _ => {
-                for waiter in self.shared.waiters.remove(&op).unwrap_or_default() {
-                    self.shared.tell(op, waiter, Answer::OutcomeUnknown, out);
-                }
-            }
+            _ => self
+                .shared
+                .tell_askers(op, digest, &Answer::OutcomeUnknown, out),
         }
     }
 }

@@ -25,6 +25,7 @@ mod otherwise;
 mod problems;
 mod queues;
 mod reload;
+mod replay;
 mod replica_cli;
 mod replicas;
 mod resources;
