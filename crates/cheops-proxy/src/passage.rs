@@ -75,11 +75,14 @@ impl Passage {
                 Carrier::Header => _ = headers.insert(headers::SCOPE, trail.scope.clone()),
                 Carrier::Baggage => carrier::set_baggage(headers, trail.scope.to_str().ok()),
                 Carrier::Correlate(by) => {
-                    let now = Instant::now();
-                    let remembered = self.0.correlation.remember(by, headers, &trail, now);
-                    if remembered.is_err() {
-                        // Its trace is under way with the scope as it was written.
-                        tracing::debug!(service, header = %by.header, "a trace keeps its scope");
+                    let own = headers.get(&by.header).map(HeaderValue::as_bytes);
+                    let memory = &self.0.correlation;
+                    match memory.remember(by, own, &trail, Instant::now()) {
+                        Ok(value) => _ = headers.insert(by.header.clone(), value),
+                        Err(_) => {
+                            // Its trace is under way with the scope as it was written.
+                            tracing::debug!(service, header = %by.header, "a trace keeps its scope");
+                        }
                     }
                 }
             }

@@ -12,6 +12,7 @@ mod blobs;
 mod bodies;
 mod cuts;
 mod disks;
+mod express;
 mod failover;
 mod forward;
 mod headers;
