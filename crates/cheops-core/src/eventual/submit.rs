@@ -500,6 +500,15 @@ impl Site {
         }
     }
 
+    /// It is out of reach: whoever waits is not kept waiting for an answer that may never come.
+    pub(super) fn end_forwards_to(&mut self, site: &SiteName, out: &mut Output) {
+        let there = |(op, forward): (&OperationId, &Forward)| (forward.to == *site).then_some(*op);
+        let ended: Vec<OperationId> = self.forwards.iter().filter_map(there).collect();
+        for op in ended {
+            self.end_forward(op, out);
+        }
+    }
+
     /// A sure no ends it as 503 only if nobody else may have it.
     fn end_forward(&mut self, op: OperationId, out: &mut Output) {
         let Some(forward) = self.forwards.remove(&op) else {
