@@ -230,10 +230,7 @@ impl Replicant {
                 continue;
             };
             let (id, digest) = (op.id, op.digest);
-            let open = shared
-                .answers
-                .get(&id)
-                .is_none_or(|(record, _)| record.answer.is_none());
+            let open = !shared.answers.is_answered(id);
             let status = match (result.stage, self.record.form) {
                 (Stage::Applied(status), _) | (Stage::Refused(status), Form::Queue) => status,
                 (Stage::Covered, _) => 200,

@@ -113,7 +113,7 @@ impl Site {
         if self.shared.planted(Bug::IgnoreDigest)
             || (taken && self.shared.planted(Bug::IgnoreDigestOfTaken))
         {
-            return self.shared.answers.get(&op.id)?.0.answer.clone();
+            return self.shared.answers.answer(op.id);
         }
         if self
             .known_digest(submission)
@@ -121,7 +121,7 @@ impl Site {
         {
             return Some(Answer::KeyReused);
         }
-        self.shared.answers.get(&op.id)?.0.answer.clone()
+        self.shared.answers.answer(op.id)
     }
 
     /// Of the request that this operation stands for, as far as this site knows.
@@ -132,11 +132,7 @@ impl Site {
             .outbox
             .get(&id)
             .map(|kept| kept.submission.op.digest);
-        let answered = self
-            .shared
-            .answers
-            .get(&id)
-            .map(|(record, _)| record.digest);
+        let answered = self.shared.answers.note(id).map(|note| note.digest);
         let known = || self.replicants.get(&submission.op.replicant)?.digest_of(id);
         answered.or(taken).or_else(known)
     }
@@ -163,13 +159,8 @@ impl Site {
         if let Some(answer) = self.known_answer(&submission) {
             return self.shared.tell(id, waiter, answer, out);
         }
-        let voided = |voided: &Vec<u64>| voided.contains(&attempt);
-        if self
-            .shared
-            .answers
-            .get(&id)
-            .is_some_and(|(record, _)| voided(&record.voided))
-        {
+        let known = self.shared.answers.get(id);
+        if known.is_some_and(|record| record.voided.contains(&attempt)) {
             return self
                 .shared
                 .tell(id, waiter, Answer::Unavailable(Problem::TooLate), out);
@@ -309,7 +300,8 @@ impl Site {
         meant: Option<Epoch>,
         out: &mut Output,
     ) {
-        let record = &self.replicants[&submission.op.replicant].record;
+        let known = self.replicants.get(&submission.op.replicant);
+        let record = &known.expect("it was just seen").record;
         let (op, digest) = (submission.op.id, submission.op.digest);
         let (epoch, leader) = (record.epoch.clone(), record.epoch.site.clone());
         if self.is_known(&submission) || self.shared.outbox.contains_key(&op) {
