@@ -184,8 +184,11 @@ pub(super) fn length(value: &[u8]) -> Option<usize> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::lines::room;
+    use proptest::prelude::*;
+
+    use super::super::lines::{HEADERS_MAX, room};
     use super::*;
+    use crate::framing::Framing;
 
     fn told(text: &str) -> Option<String> {
         let mut room = room();
@@ -216,6 +219,71 @@ mod tests {
         let text = "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 2\r\n\r\nab|GET /";
         let want = "POST / None POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 2\r\n|ab";
         assert_eq!(told(text).as_deref(), Some(want));
+    }
+
+    /// Pieces that requests are made of, and that readers differ on.
+    fn pieces() -> impl Strategy<Value = Vec<u8>> {
+        let known = prop::sample::select(vec![
+            "GET / HTTP/1.1\r\n",
+            "POST /a?b=c HTTP/1.1\r\n",
+            "Host: a\r\n",
+            "Content-Length: 3\r\n",
+            "content-length:0\r\n",
+            "Content-Length: 3 \r\n",
+            "Transfer-Encoding: chunked\r\n",
+            "X-Scope: a: b\r\n",
+            "Connection: keep-alive\r\n",
+            "X-A: 1\r\n",
+            "X-A:\t2 \r\n",
+            "\r\n",
+            "\n",
+            "\r",
+            " ",
+            ":",
+            "abc",
+            "0\r\n\r\n",
+        ]);
+        let known = known.prop_map(|text: &str| text.as_bytes().to_vec());
+        prop_oneof![9 => known, 1 => prop::collection::vec(any::<u8>(), 1..4)]
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(4_000))]
+
+        /// What passes is one request, with the same body, to whoever reads it by the rules.
+        #[test]
+        fn what_passes_is_one_request(rest in prop::collection::vec(pieces(), 0..9)) {
+            let bytes = [b"GET / HTTP/1.1\r\nHost: a\r\n", rest.concat().as_slice()].concat();
+            let passed = match Framing::default().read(&bytes) {
+                Ok(()) => &bytes[..],
+                Err((passed, _)) => &bytes[..passed],
+            };
+            let mut room = room();
+            if let Some(request) = read(passed, &mut room) {
+                let mut out = Vec::new();
+                request.lines.write(request.without, &mut out);
+                out.extend_from_slice(b"\r\n");
+                let head_len = out.len();
+                out.extend_from_slice(request.body);
+                let mut framing = Framing::default();
+                prop_assert_eq!(framing.read(&out), Ok(()));
+                prop_assert!(framing.is_between_requests());
+                prop_assert!(!out.is_empty() && !framing_ends_early(&out));
+                let mut headers = [httparse::EMPTY_HEADER; HEADERS_MAX];
+                let mut again = httparse::Request::new(&mut headers);
+                prop_assert_eq!(again.parse(&out), Ok(Status::Complete(head_len)));
+                prop_assert_eq!(again.path, Some(request.target));
+                prop_assert!(!again.headers.iter().any(|h| h.name.eq_ignore_ascii_case("x-scope")));
+            }
+        }
+    }
+
+    /// Whether there is a whole request before the end.
+    fn framing_ends_early(bytes: &[u8]) -> bool {
+        (1..bytes.len()).any(|end| {
+            let mut framing = Framing::default();
+            framing.read(&bytes[..end]).is_ok() && framing.is_between_requests()
+        })
     }
 
     #[test]
@@ -259,7 +327,7 @@ mod tests {
             assert_eq!(told(&format!("{head}\r\n\r\n")), None, "{head:?}");
         }
         assert_eq!(told("GET / HTTP/1.1\r\nHost: a\r\n"), None, "half a head");
-        let many = "X: 1\r\n".repeat(super::super::lines::HEADERS_MAX);
+        let many = "X: 1\r\n".repeat(HEADERS_MAX);
         assert_eq!(
             told(&format!("GET / HTTP/1.1\r\nHost: a\r\n{many}\r\n")),
             None
