@@ -141,8 +141,6 @@ pub(crate) struct Replicant {
     pub(crate) leader_last: u64,
     /// The row as it was last given a version.
     pub(crate) shown: Option<Row>,
-    /// The highest index that was ever sent, in this run.
-    pub(crate) sent: u64,
     pub(crate) report_ms: u64,
     pub(crate) report_pause_ms: u64,
     pub(crate) heard: Option<(Boot, u64)>,
@@ -193,7 +191,6 @@ impl Replicant {
             confirmed_applied: 0,
             leader_last: 0,
             shown: None,
-            sent: 0,
             report_ms: 0,
             report_pause_ms: 0,
             heard: None,

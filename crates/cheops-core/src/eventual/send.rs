@@ -87,7 +87,6 @@ impl Replicant {
         let behind = have.is_some_and(|have| have < self.log.base.index);
         let base = behind.then(|| self.whole_base(shared));
         let entries = self.batch(from, shared);
-        self.sent = self.sent.max(entries.last().map_or(0, |entry| entry.index));
         let mut header = self.header();
         header.sent = (shared.boot, shared.now_ms);
         Message::Append {

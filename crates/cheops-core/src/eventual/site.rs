@@ -164,10 +164,7 @@ impl Site {
                 }
                 self.on_up(&site);
             }
-            Event::Down(site) => {
-                self.end_forwards_to(&site, out);
-                self.shared.down.insert(site);
-            }
+            Event::Down(site) => self.lose_touch(site, out),
             Event::Tick => (),
             Event::Promote(id) => self.promote(id),
             Event::Repair { replicant, how } => self.repair(replicant, how),

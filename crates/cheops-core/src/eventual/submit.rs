@@ -501,12 +501,13 @@ impl Site {
     }
 
     /// It is out of reach: whoever waits is not kept waiting for an answer that may never come.
-    pub(super) fn end_forwards_to(&mut self, site: &SiteName, out: &mut Output) {
-        let there = |(op, forward): (&OperationId, &Forward)| (forward.to == *site).then_some(*op);
+    pub(super) fn lose_touch(&mut self, site: SiteName, out: &mut Output) {
+        let there = |(op, forward): (&OperationId, &Forward)| (forward.to == site).then_some(*op);
         let ended: Vec<OperationId> = self.forwards.iter().filter_map(there).collect();
         for op in ended {
             self.end_forward(op, out);
         }
+        self.shared.down.insert(site);
     }
 
     /// A sure no ends it as 503 only if nobody else may have it.
