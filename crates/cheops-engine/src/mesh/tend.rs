@@ -84,12 +84,16 @@ impl Owner {
         let to = &datagram.to;
         let by_udp = self.members.hears_by_udp(to, now);
         let linked = self.roster.known(to).is_some_and(|known| known.is_linked());
-        let sealed = self.members.seal(datagram);
+        // Sealed for each way: the same twice would be refused as a copy.
         if linked && !by_udp {
-            self.tell(to, DATAGRAM_PATH, sealed.clone());
+            let sealed = self.members.seal(datagram);
+            self.tell(to, DATAGRAM_PATH, sealed);
         }
-        let address = self.address_of(to);
-        if let (Some(letters), Some(address)) = (&self.letters, address) {
+        let Some(address) = self.address_of(to) else {
+            return;
+        };
+        let sealed = self.members.seal(datagram);
+        if let Some(letters) = &self.letters {
             let _ = letters.try_send(Letter { address, sealed });
         }
     }
