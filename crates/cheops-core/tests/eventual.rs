@@ -187,6 +187,21 @@ fn a_write_at_a_follower_without_its_leader_is_503_or_taken_with_202() {
 }
 
 #[test]
+fn whoever_waits_for_a_leader_that_goes_out_of_reach_hears_so_at_once() {
+    let mut bench = Bench::new(SITES);
+    made(&mut bench);
+    bench.submit("b", 2, update(8, 7, &[("x", "1")], SITES));
+    assert_eq!(bench.answer_to(2), None);
+    bench.step("b", Event::Down(name("a")));
+    assert_eq!(bench.answer_to(2), Some(&Answer::OutcomeUnknown));
+    bench.settle();
+    assert!(
+        matches!(bench.call_at("a").1, Call::Run { .. }),
+        "it may be done all the same"
+    );
+}
+
+#[test]
 fn what_a_deposed_leader_had_accepted_comes_back_unless_it_was_overwritten() {
     let mut bench = Bench::new(SITES);
     made(&mut bench);

@@ -1,6 +1,7 @@
 //! Connections to this site's own service: one pool per service and thread, no lock.
 
 use std::cell::{Cell, RefCell};
+use std::io;
 use std::net::SocketAddr;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -11,6 +12,7 @@ use http::{Request, Response};
 use hyper::body::Incoming;
 use hyper::client::conn::http1::{self, SendRequest};
 use hyper_util::rt::TokioIo;
+use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
 use tokio::sync::watch;
 use tokio::time::timeout;
@@ -39,6 +41,30 @@ pub(crate) struct Backend {
 struct Slot {
     address: SocketAddr,
     idle: RefCell<Vec<SendRequest<Body>>>,
+    /// Without the HTTP library, for the short way.
+    bare: RefCell<Vec<TcpStream>>,
+}
+
+/// A bare connection to a service, and where it belongs.
+pub(crate) struct Lease {
+    slots: Rc<[Slot]>,
+    at: usize,
+    pub(crate) stream: TcpStream,
+}
+
+impl Lease {
+    /// It is not given back.
+    pub(crate) fn into_stream(self) -> TcpStream {
+        self.stream
+    }
+
+    /// It can be used again: all of an answer was read, and nothing more than that.
+    pub(crate) fn give_back(self) {
+        let mut bare = self.slots[self.at].bare.borrow_mut();
+        if bare.len() < limits::IDLE_CONNECTIONS_MAX {
+            bare.push(self.stream);
+        }
+    }
 }
 
 impl Backend {
@@ -93,6 +119,33 @@ impl Backend {
         Err(Fault::NotSent(last))
     }
 
+    /// An idle bare connection to the endpoint whose turn it is.
+    pub(crate) fn lease(&self) -> Option<Lease> {
+        let slots = self.current();
+        let at = self.turn.get().checked_rem(slots.len())?;
+        let stream = slots[at].take_bare()?;
+        Some(Lease { slots, at, stream })
+    }
+
+    /// A new one, to the first endpoint that can be reached.
+    pub(crate) async fn lease_new(&self) -> Option<Lease> {
+        let slots = self.slots.borrow().clone();
+        for turn in 0..slots.len() {
+            let at = (self.turn.get() + turn) % slots.len();
+            if let Ok(stream) = slots[at].open(self.connect).await {
+                return Some(Lease { slots, at, stream });
+            }
+        }
+        None
+    }
+
+    /// Closes bare connections that services have closed: nobody else looks at them.
+    pub(crate) fn tidy(&self) {
+        for slot in self.slots.borrow().iter() {
+            slot.bare.borrow_mut().retain(is_idle);
+        }
+    }
+
     /// The slots of the endpoints as they are now; connections of those that stay are kept.
     fn current(&self) -> Rc<[Slot]> {
         let mut endpoints = self.endpoints.borrow_mut();
@@ -112,13 +165,22 @@ impl Backend {
 fn slots(endpoints: &Endpoints, before: &[Slot]) -> Rc<[Slot]> {
     let slot = |address: &SocketAddr| {
         let same = before.iter().find(|slot| slot.address == *address);
-        let idle = same.map(|slot| slot.idle.take()).unwrap_or_default();
+        let kept = same.map(|slot| (slot.idle.take(), slot.bare.take()));
+        let (idle, bare) = kept.unwrap_or_default();
         Slot {
             address: *address,
             idle: RefCell::new(idle),
+            bare: RefCell::new(bare),
         }
     };
     endpoints.addresses.iter().map(slot).collect()
+}
+
+/// Whether nothing has come: no answer is due, so anything would be the end of it. Costs a system
+/// call only if there is something.
+fn is_idle(stream: &TcpStream) -> bool {
+    let read = stream.try_read(&mut [0]);
+    read.is_err_and(|fault| fault.kind() == io::ErrorKind::WouldBlock)
 }
 
 /// What came back instead of an answer, and the request if it was not sent.
@@ -141,23 +203,29 @@ impl Slot {
         None
     }
 
-    async fn connect(&self, time_max: Duration) -> Result<SendRequest<Body>, String> {
-        let address = self.address;
-        let fault = |error: &dyn std::fmt::Display| format!("cannot connect to {address}: {error}");
-        let stream = match timeout(time_max, TcpStream::connect(address)).await {
+    fn take_bare(&self) -> Option<TcpStream> {
+        let mut bare = self.bare.borrow_mut();
+        std::iter::from_fn(|| bare.pop()).find(is_idle)
+    }
+
+    async fn open(&self, time_max: Duration) -> Result<TcpStream, String> {
+        let stream = match timeout(time_max, TcpStream::connect(self.address)).await {
             Ok(Ok(stream)) => stream,
-            Ok(Err(error)) => return Err(fault(&error)),
-            Err(_) => return Err(fault(&format!("not within {time_max:?} (`connect`)"))),
+            Ok(Err(error)) => return Err(self.fault(&error)),
+            Err(_) => return Err(self.fault(&format!("not within {time_max:?} (`connect`)"))),
         };
         let _ = stream.set_nodelay(true);
-        let socket = TokioIo::new(ServiceSocket(stream));
-        let handshake = http1::Builder::new()
-            .max_buf_size(limits::SERVICE_BUFFER_BYTES_MAX)
-            .handshake(socket)
-            .await;
-        let (sender, connection) = handshake.map_err(|error| fault(&error))?;
-        tokio::task::spawn_local(connection.with_upgrades());
-        Ok(sender)
+        Ok(stream)
+    }
+
+    async fn connect(&self, time_max: Duration) -> Result<SendRequest<Body>, String> {
+        let stream = self.open(time_max).await?;
+        let sender = speak(ServiceSocket(stream)).await;
+        sender.map_err(|error| self.fault(&error))
+    }
+
+    fn fault(&self, error: &dyn std::fmt::Display) -> String {
+        format!("cannot connect to {}: {error}", self.address)
     }
 
     async fn try_send(
@@ -180,6 +248,19 @@ impl Slot {
             }
         }
     }
+}
+
+/// HTTP on a connection to a service.
+pub(crate) async fn speak<S>(socket: S) -> hyper::Result<SendRequest<Body>>
+where
+    S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+{
+    let (sender, connection) = http1::Builder::new()
+        .max_buf_size(limits::SERVICE_BUFFER_BYTES_MAX)
+        .handshake(TokioIo::new(socket))
+        .await?;
+    tokio::task::spawn_local(connection.with_upgrades());
+    Ok(sender)
 }
 
 /// A hyper error with its causes: the outermost alone says little.

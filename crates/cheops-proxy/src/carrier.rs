@@ -110,8 +110,8 @@ impl Form {
     }
 
     /// The key that a value was made of, if it has the form.
-    pub(crate) fn read(self, value: &HeaderValue) -> Option<u128> {
-        let text = value.to_str().ok()?;
+    pub(crate) fn read(self, value: &[u8]) -> Option<u128> {
+        let text = std::str::from_utf8(value).ok()?;
         match self {
             Form::Uuid => uuid(text),
             Form::RequestUuid => uuid(text.strip_prefix("req-")?),
@@ -244,8 +244,8 @@ mod tests {
     fn every_form_reads_back_what_it_spells() {
         let key = 0x1d2c_3b4a_1111_4222_8333_4444_5555_6666;
         for form in [Form::Uuid, Form::RequestUuid, Form::TraceParent] {
-            let value = HeaderValue::from_str(&form.spell(key)).unwrap();
-            assert_eq!(form.read(&value), Some(key), "{value:?}");
+            let value = form.spell(key);
+            assert_eq!(form.read(value.as_bytes()), Some(key), "{value:?}");
         }
         for bad in [
             "",
@@ -253,11 +253,7 @@ mod tests {
             "req-1d2c3b4a",
             "1D2C3B4A-1111-4222-8333-444455556666",
         ] {
-            assert_eq!(
-                Form::Uuid.read(&HeaderValue::from_str(bad).unwrap()),
-                None,
-                "{bad}"
-            );
+            assert_eq!(Form::Uuid.read(bad.as_bytes()), None, "{bad}");
         }
     }
 

@@ -10,7 +10,7 @@ use std::sync::{Mutex, PoisonError};
 use std::time::Instant;
 
 use cheops_model::SiteName;
-use http::{HeaderMap, HeaderValue};
+use http::HeaderValue;
 
 use crate::carrier::{Correlate, Form};
 use crate::limits;
@@ -55,46 +55,34 @@ impl Correlation {
         }
     }
 
-    /// Remembers a trail and sets the header by which it will be found again.
+    /// Remembers a trail, and tells the value by which it will be found again. `own` is what the
+    /// request has there already.
     pub(crate) fn remember(
         &self,
         correlate: &Correlate,
-        headers: &mut HeaderMap,
+        own: Option<&[u8]>,
         trail: &Trail,
         now: Instant,
     ) -> Result<HeaderValue, Ambiguous> {
         // A trace has to go on under its own id; any other value is replaced by a fresh one.
-        let own = (correlate.form == Form::TraceParent)
-            .then(|| {
-                headers
-                    .get(&correlate.header)
-                    .map(|v| (v.clone(), correlate.form.read(v)))
-            })
-            .flatten();
-        let (value, key) = match own {
-            Some((value, Some(key))) => (value, key),
-            _ => {
-                let key = self.mint();
-                let text = correlate.form.spell(key);
-                (
-                    HeaderValue::from_str(&text).expect("hex fits a header"),
-                    key,
-                )
-            }
-        };
+        let own = own.filter(|_| correlate.form == Form::TraceParent);
+        let own = own.and_then(|own| {
+            let key = correlate.form.read(own)?;
+            Some((HeaderValue::from_bytes(own).ok()?, key))
+        });
+        let (value, key) = own.unwrap_or_else(|| {
+            let key = self.mint();
+            let text = correlate.form.spell(key);
+            let value = HeaderValue::from_str(&text).expect("hex fits a header");
+            (value, key)
+        });
         self.shard(key).put(key, trail, now)?;
-        headers.insert(correlate.header.clone(), value.clone());
         Ok(value)
     }
 
-    /// The trail of the request that a service passes this header on from.
-    pub(crate) fn find(
-        &self,
-        correlate: &Correlate,
-        headers: &HeaderMap,
-        now: Instant,
-    ) -> Option<Trail> {
-        let key = correlate.form.read(headers.get(&correlate.header)?)?;
+    /// The trail of the request that a service passes this value on from.
+    pub(crate) fn find(&self, correlate: &Correlate, value: &[u8], now: Instant) -> Option<Trail> {
+        let key = correlate.form.read(value)?;
         if correlate.form != Form::TraceParent && !self.is_ours(key) {
             return None;
         }
@@ -182,17 +170,13 @@ mod tests {
         let memory = Correlation::new();
         let now = Instant::now();
         let by = correlate("x-request-id");
-        let mut headers = HeaderMap::new();
-        headers.insert("x-request-id", HeaderValue::from_static("mine"));
-        assert!(memory.find(&by, &headers, now).is_none());
-        memory
-            .remember(&by, &mut headers, &trail("a: b"), now)
-            .ok()
-            .unwrap();
-        assert_ne!(headers["x-request-id"], "mine");
-        assert_eq!(memory.find(&by, &headers, now), Some(trail("a: b")));
+        assert!(memory.find(&by, b"mine", now).is_none());
+        let remembered = memory.remember(&by, Some(b"mine"), &trail("a: b"), now);
+        let value = remembered.ok().unwrap();
+        assert_ne!(value, "mine");
+        assert_eq!(memory.find(&by, value.as_bytes(), now), Some(trail("a: b")));
         let late = now + limits::CORRELATION_AGE_MAX * 2;
-        assert_eq!(memory.find(&by, &headers, late), None);
+        assert_eq!(memory.find(&by, value.as_bytes(), late), None);
     }
 
     #[test]
@@ -200,25 +184,11 @@ mod tests {
         let memory = Correlation::new();
         let now = Instant::now();
         let by = correlate("traceparent");
-        let own =
-            HeaderValue::from_static("00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01");
-        let mut headers = HeaderMap::new();
-        headers.insert("traceparent", own.clone());
-        memory
-            .remember(&by, &mut headers, &trail("a: b"), now)
-            .ok()
-            .unwrap();
-        assert_eq!(headers["traceparent"], own);
-        assert!(
-            memory
-                .remember(&by, &mut headers, &trail("a: b"), now)
-                .is_ok()
-        );
-        assert!(
-            memory
-                .remember(&by, &mut headers, &trail("a: c"), now)
-                .is_err()
-        );
+        let own = b"00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01";
+        let remember = |scope| memory.remember(&by, Some(own), &trail(scope), now).ok();
+        assert_eq!(remember("a: b").unwrap().as_bytes(), own);
+        assert!(remember("a: b").is_some());
+        assert!(remember("a: c").is_none());
     }
 
     #[test]
@@ -227,7 +197,7 @@ mod tests {
         let now = Instant::now();
         let by = correlate("x-request-id");
         for _ in 0..limits::CORRELATIONS_MAX + SHARDS * 200 {
-            let remembered = memory.remember(&by, &mut HeaderMap::new(), &trail("a: b"), now);
+            let remembered = memory.remember(&by, None, &trail("a: b"), now);
             assert!(remembered.is_ok());
         }
         let held: usize = memory

@@ -94,6 +94,14 @@ impl Doorway {
         self.tls.borrow().clone()
     }
 
+    /// The service that every request is for, if there is only one.
+    pub(crate) fn only(&self) -> Option<Rc<Service>> {
+        match &*self.way.borrow() {
+            Way::One(service) => Some(service.clone()),
+            Way::Named(_) | Way::Shared(_) | Way::Forward(_) => None,
+        }
+    }
+
     /// The service that a request is for.
     pub(crate) fn choose<B>(
         &self,

@@ -1,5 +1,6 @@
 //! A request at a service's listener: whose scope, which way, and an answer that tells the truth.
 
+use std::cell::Cell;
 use std::convert::Infallible;
 use std::pin::pin;
 use std::rc::Rc;
@@ -17,6 +18,7 @@ use crate::body::{Answer, Body};
 use crate::carrier::{self, Carrier};
 use crate::correlation::Trail;
 use crate::doorway::Doorway;
+use crate::express::Begun;
 use crate::guard::Asker;
 use crate::headers::{self, Survey};
 use crate::here::{self, Call};
@@ -31,7 +33,7 @@ use crate::replicate;
 use crate::route::Journey;
 use crate::scope::{Decision, Route};
 use crate::service::Service;
-use crate::sweep::Idle;
+use crate::sweep::{Idle, InFlight};
 use crate::tunnel;
 use crate::upgrade::Wish;
 use crate::worker::Worker;
@@ -45,6 +47,8 @@ pub(crate) struct Connection {
     pub(crate) idle: Rc<Idle>,
     /// What can be seen of it while the HTTP library has it.
     pub(crate) signs: Signs,
+    /// The next request was sent to the service already.
+    pub(crate) begun: Cell<Option<Box<Begun>>>,
 }
 
 /// Answers one request of a client.
@@ -52,8 +56,13 @@ pub(crate) async fn serve(
     connection: Rc<Connection>,
     request: Request<Incoming>,
 ) -> Result<Response<Answer>, Infallible> {
-    let started = Instant::now();
     let worker = &connection.worker;
+    if let Some(begun) = connection.begun.take() {
+        let (answered, told) = begun.answer(worker).await;
+        let response = answered.unwrap_or_else(Problem::into_response);
+        return Ok(told.finish(worker, response));
+    }
+    let started = Instant::now();
     let open = connection.idle.begin();
     let logged = worker.access_log.get().then(|| AccessLine::of(&request));
     let service = connection.doorway.choose(worker, &request);
@@ -90,22 +99,58 @@ pub(crate) async fn serve(
         let close = HeaderValue::from_static("close");
         response.headers_mut().insert(header::CONNECTION, close);
     }
-    let took_us = u64::try_from(started.elapsed().as_micros()).unwrap_or(u64::MAX);
-    let success = response.status().is_success();
-    let out = response.headers_mut();
-    if !success {
-        out.remove(headers::NOTHING_HAPPENED);
+    let told = Told {
+        service: service.ok(),
+        started,
+        open,
+        logged,
+    };
+    Ok(told.finish(worker, response))
+}
+
+/// What is known of a request when it is answered.
+pub(crate) struct Told {
+    /// None that serves it.
+    pub(crate) service: Option<Rc<Service>>,
+    pub(crate) started: Instant,
+    pub(crate) open: InFlight,
+    pub(crate) logged: Option<AccessLine>,
+}
+
+impl Told {
+    /// Says how long it took, and counts it.
+    fn finish(self, worker: &Worker, mut response: Response<Body>) -> Response<Answer> {
+        let took_us = self.took_us(Instant::now());
+        let success = response.status().is_success();
+        let out = response.headers_mut();
+        if !success {
+            out.remove(headers::NOTHING_HAPPENED);
+        }
+        out.append(header::VIA, worker.stamps.via.clone());
+        worker.stamps.timing(out, took_us);
+        let served_by = response.headers().get(headers::SERVED_BY);
+        self.count(response.status(), served_by, took_us);
+        response.map(|body| Answer {
+            body,
+            _open: self.open,
+        })
     }
-    out.append(header::VIA, worker.stamps.via.clone());
-    worker.stamps.timing(out, took_us);
-    let service = service.as_deref().ok();
-    if let Some(service) = service {
-        service.counters.answered(response.status(), took_us);
+
+    pub(crate) fn took_us(&self, now: Instant) -> u64 {
+        let took = now.saturating_duration_since(self.started);
+        u64::try_from(took.as_micros()).unwrap_or(u64::MAX)
     }
-    if let Some(line) = logged {
-        line.write(service, &response, took_us);
+
+    /// Counts the answer, and writes it to the access log.
+    pub(crate) fn count(&self, status: StatusCode, served_by: Option<&HeaderValue>, took_us: u64) {
+        let service = self.service.as_deref();
+        if let Some(service) = service {
+            service.counters.answered(status, took_us);
+        }
+        if let Some(line) = &self.logged {
+            line.write(service, status, served_by, took_us);
+        }
     }
-    Ok(response.map(|body| Answer { body, _open: open }))
 }
 
 /// A service that got half a body is not to blame if the client's bytes were refused.
@@ -174,7 +219,7 @@ async fn answer(
             response
         }
         // What is local takes no detour: each step on the way would move the request once more.
-        (None, Route::Here) if !replicate::concerns(service, &call) => {
+        (None, Route::Here) if !concerns_replicas(service, &call) => {
             here::run(worker, service, call, journey.trail, &journey.patience).await?
         }
         // Boxed: every connection would hold room for it, and most never need it.
@@ -189,6 +234,11 @@ async fn answer(
         response.headers_mut().insert(headers::UNBOUND, name);
     }
     Ok(response)
+}
+
+fn concerns_replicas(service: &Service, call: &Call) -> bool {
+    let (method, target) = (&call.head.method, replicate::target(call));
+    call.upgrade.is_none() && replicate::concerns(service, method, target)
 }
 
 /// Where a request goes that is about a value of another site. A scope that says where the service
@@ -252,8 +302,12 @@ fn scope_of(
                 }
             }
             Carrier::Correlate(correlate) => {
-                let now = Instant::now();
-                if let Some(found) = worker.correlation.find(correlate, &head.headers, now) {
+                let value = head.headers.get(&correlate.header);
+                let find = |value: &HeaderValue| {
+                    let memory = &worker.correlation;
+                    memory.find(correlate, value.as_bytes(), Instant::now())
+                };
+                if let Some(found) = value.and_then(find) {
                     let (text, hops) = (found.scope.as_bytes(), found.hops + 1);
                     return decided(worker, service, text, &found.entry, hops).map(Some);
                 }
@@ -291,7 +345,7 @@ fn scope_twice() -> ScopeError {
     }
 }
 
-fn decided(
+pub(crate) fn decided(
     worker: &Worker,
     service: &Service,
     text: &[u8],
@@ -315,9 +369,9 @@ fn decided(
 }
 
 /// What the access log says of a request; the query is left out, it may hold secrets.
-struct AccessLine {
-    method: Method,
-    path: String,
+pub(crate) struct AccessLine {
+    pub(crate) method: Method,
+    pub(crate) path: String,
 }
 
 impl AccessLine {
@@ -328,14 +382,19 @@ impl AccessLine {
         }
     }
 
-    fn write(&self, service: Option<&Service>, response: &Response<Body>, took_us: u64) {
-        let served_by = response.headers().get(headers::SERVED_BY);
+    fn write(
+        &self,
+        service: Option<&Service>,
+        status: StatusCode,
+        served_by: Option<&HeaderValue>,
+        took_us: u64,
+    ) {
         tracing::info!(
             target: "access",
             service = service.map_or("-", |service| service.config.name.as_str()),
             method = %self.method,
             path = %self.path,
-            status = response.status().as_u16(),
+            status = status.as_u16(),
             served_by = served_by.and_then(|value| value.to_str().ok()).unwrap_or("-"),
             took_us,
         );

@@ -1,5 +1,8 @@
 //! Which headers pass, which are ours, and what an answer says of who answered.
 
+use std::cell::RefCell;
+use std::time::{Duration, Instant, SystemTime};
+
 use cheops_model::SiteName;
 use http::header::{self, HeaderMap, HeaderName, HeaderValue};
 
@@ -90,7 +93,7 @@ impl Survey {
             match name.as_bytes().first() {
                 Some(b'h') if name == "host" => {
                     survey.hosts += 1;
-                    survey.bad_host |= !host::is_host(value);
+                    survey.bad_host |= !host::is_host(value.as_bytes());
                 }
                 Some(b'b') => survey.baggage |= name == "baggage",
                 Some(b'u') if name == "upgrade" => {
@@ -165,17 +168,47 @@ pub(crate) struct Stamps {
     pub(crate) served_by: HeaderValue,
     /// `agent;desc="site1";dur=`.
     timing_prefix: String,
+    /// The lines of an answer that name this site, up to the digits of the time it took.
+    answer_lines: String,
+    /// `Date`, and until when it is right.
+    date: RefCell<(String, Option<Instant>)>,
 }
 
 impl Stamps {
     pub(crate) fn new(here: &SiteName) -> Stamps {
         let value = |text: &str| HeaderValue::from_str(text).expect("a site name fits a header");
+        // A pseudonym is a token: no blanks.
+        let via = format!("1.1 {}", here.as_str().replace(' ', "_"));
+        let timing_prefix = format!("agent;desc=\"{here}\";dur=");
         Stamps {
-            // A pseudonym is a token: no blanks.
-            via: value(&format!("1.1 {}", here.as_str().replace(' ', "_"))),
+            via: value(&via),
             served_by: value(here.as_str()),
-            timing_prefix: format!("agent;desc=\"{here}\";dur="),
+            answer_lines: format!(
+                "{SERVED_BY}: {here}\r\nvia: {via}\r\n{SERVER_TIMING}: {timing_prefix}"
+            ),
+            timing_prefix,
+            date: RefCell::default(),
         }
+    }
+
+    /// Writes the lines of an answer that say who answered and how long it took.
+    pub(crate) fn write_answer(&self, out: &mut Vec<u8>, took_us: u64) {
+        out.extend_from_slice(self.answer_lines.as_bytes());
+        out.extend_from_slice(spell_ms(took_us, &mut [0; 24]));
+        out.extend_from_slice(b"\r\n");
+    }
+
+    /// Writes the line that says when it was answered. The text is made once a second.
+    pub(crate) fn write_date(&self, out: &mut Vec<u8>, now: Instant) {
+        let mut date = self.date.borrow_mut();
+        if date.1.is_none_or(|until| until <= now) {
+            let time = SystemTime::now();
+            let past = time.duration_since(SystemTime::UNIX_EPOCH);
+            let past = Duration::from_nanos(past.unwrap_or_default().subsec_nanos().into());
+            let line = format!("date: {}\r\n", httpdate::fmt_http_date(time));
+            *date = (line, Some(now + Duration::from_secs(1) - past));
+        }
+        out.extend_from_slice(date.0.as_bytes());
     }
 
     /// Adds this agent's time, in milliseconds with three digits.

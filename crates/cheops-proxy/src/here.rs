@@ -1,10 +1,11 @@
 //! The end of the way: calling this site's own service.
 
 use std::pin::pin;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use http::request::Parts;
 use http::{HeaderName, HeaderValue, Request, Response, StatusCode, Version, header};
+use hyper::body::Incoming;
 
 use crate::backend::Fault;
 use crate::body::Body;
@@ -30,10 +31,22 @@ pub(crate) struct Call {
 }
 
 /// A value that was replaced towards the service and is restored in its answer.
-struct Replaced {
-    header: HeaderName,
-    ours: HeaderValue,
-    own: Option<HeaderValue>,
+pub(crate) struct Replaced {
+    pub(crate) header: HeaderName,
+    pub(crate) ours: HeaderValue,
+    pub(crate) own: Option<HeaderValue>,
+}
+
+/// A call that was made, and what its answer is read by.
+pub(crate) struct Called {
+    /// The request changes nothing.
+    pub(crate) is_safe: bool,
+    /// It asked to leave HTTP.
+    pub(crate) may_leave: bool,
+    /// How long the service may take.
+    pub(crate) limit: Duration,
+    pub(crate) pass: Option<Pass>,
+    pub(crate) replaced: Vec<Replaced>,
 }
 
 /// Calls the service and says who answered.
@@ -46,60 +59,84 @@ pub(crate) async fn run(
 ) -> Result<Response<Body>, Problem> {
     let replaced = carry(worker, service, &mut call, trail)?;
     prepare(&mut call.head, worker);
-    let upgrade = call.upgrade.is_some();
+    let may_leave = call.upgrade.is_some();
     if let Some(protocol) = call.upgrade {
         upgrade::ask(&mut call.head.headers, protocol);
     }
     let pass = enter(worker, service, call.asker)?;
-    let safe = call.head.method.is_safe();
+    let called = Called {
+        is_safe: call.head.method.is_safe(),
+        may_leave,
+        limit: patience.limit,
+        pass,
+        replaced,
+    };
     let mints = service.homes.as_ref().filter(|h| h.mints(&call.head));
     let request = Request::from_parts(call.head, call.body);
-    let failed = |detail| Problem::ServiceFailed {
-        site: worker.here.clone(),
-        detail: format!("{} of {}: {detail}", service.config.name, worker.here),
-    };
-    let unknown = |detail| Problem::OutcomeUnknown {
-        site: worker.here.clone(),
-        detail,
-    };
     let sending = pin!(service.backend.send(request));
-    let response = match worker.sweep.within(patience, sending).await {
-        Some(Ok(response)) => response,
-        no_answer => {
-            if let Some(pass) = pass {
-                pass.failed(Instant::now());
-            }
-            return Err(match no_answer {
-                Some(Err(Fault::Sent(detail))) if !safe => unknown(detail),
-                Some(Err(Fault::Sent(detail) | Fault::NotSent(detail))) => failed(detail),
-                Some(Ok(_)) | None => {
-                    let (name, limit) = (&service.config.name, patience.limit);
-                    unknown(format!(
-                        "{name} gave no answer within {limit:?} (`deadline`)"
-                    ))
-                }
-            });
-        }
-    };
-    if let Some(pass) = &pass {
-        pass.answered();
-    }
-    if response.status() == StatusCode::SWITCHING_PROTOCOLS && !upgrade {
-        return Err(failed("it left HTTP without being asked".to_owned()));
-    }
-    let mut response = response.map(|body| Body::answer(body, pass));
-    let out = response.headers_mut();
-    headers::clean(out);
-    restore(out, replaced);
+    let sent = worker.sweep.within(patience, sending).await;
+    let mut response = called.settle(worker, service, sent)?;
     if let Some(homes) = mints {
-        homes.minted(&worker.here, out, Instant::now());
+        homes.minted(&worker.here, response.headers_mut(), Instant::now());
     }
-    out.insert(headers::SERVED_BY, worker.stamps.served_by.clone());
     Ok(response)
 }
 
+impl Called {
+    /// The answer as it goes on, or why there is none; `None` is one that was waited for too long.
+    pub(crate) fn settle(
+        self,
+        worker: &Worker,
+        service: &Service,
+        sent: Option<Result<Response<Incoming>, Fault>>,
+    ) -> Result<Response<Body>, Problem> {
+        let failed = |detail| Problem::ServiceFailed {
+            site: worker.here.clone(),
+            detail: format!("{} of {}: {detail}", service.config.name, worker.here),
+        };
+        let unknown = |detail| Problem::OutcomeUnknown {
+            site: worker.here.clone(),
+            detail,
+        };
+        let response = match sent {
+            Some(Ok(response)) => response,
+            no_answer => {
+                if let Some(pass) = self.pass {
+                    pass.failed(Instant::now());
+                }
+                return Err(match no_answer {
+                    Some(Err(Fault::Sent(detail))) if !self.is_safe => unknown(detail),
+                    Some(Err(Fault::Sent(detail) | Fault::NotSent(detail))) => failed(detail),
+                    Some(Ok(_)) | None => {
+                        let (name, limit) = (&service.config.name, self.limit);
+                        unknown(format!(
+                            "{name} gave no answer within {limit:?} (`deadline`)"
+                        ))
+                    }
+                });
+            }
+        };
+        if let Some(pass) = &self.pass {
+            pass.answered();
+        }
+        if response.status() == StatusCode::SWITCHING_PROTOCOLS && !self.may_leave {
+            return Err(failed("it left HTTP without being asked".to_owned()));
+        }
+        let mut response = response.map(|body| Body::answer(body, self.pass));
+        let out = response.headers_mut();
+        headers::clean(out);
+        restore(out, self.replaced);
+        out.insert(headers::SERVED_BY, worker.stamps.served_by.clone());
+        Ok(response)
+    }
+}
+
 /// Room for one more call, if the service is bounded.
-fn enter(worker: &Worker, service: &Service, asker: Asker) -> Result<Option<Pass>, Problem> {
+pub(crate) fn enter(
+    worker: &Worker,
+    service: &Service,
+    asker: Asker,
+) -> Result<Option<Pass>, Problem> {
     let Some(guard) = &service.guards.local else {
         return Ok(None);
     };
@@ -154,11 +191,12 @@ fn carry(
             }
             Carrier::Correlate(correlate) => {
                 let own = head.headers.get(&correlate.header).cloned();
-                let now = Instant::now();
+                let value = own.as_ref().map(HeaderValue::as_bytes);
                 let ours = worker
                     .correlation
-                    .remember(correlate, &mut head.headers, trail, now)
+                    .remember(correlate, value, trail, Instant::now())
                     .map_err(|_| ambiguous(&correlate.header))?;
+                head.headers.insert(correlate.header.clone(), ours.clone());
                 replaced.push(Replaced {
                     header: correlate.header.clone(),
                     ours,

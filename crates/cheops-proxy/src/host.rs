@@ -11,7 +11,10 @@ use crate::problem::Problem;
 pub(crate) fn check(head: &mut Parts, survey: &Survey) -> Result<(), Problem> {
     if let Some(authority) = head.uri.authority() {
         let named = HeaderValue::from_str(authority.as_str());
-        let named = named.ok().filter(is_host).ok_or_else(not_a_host)?;
+        let named = named
+            .ok()
+            .filter(|host| is_host(host.as_bytes()))
+            .ok_or_else(not_a_host)?;
         head.headers.insert(header::HOST, named);
         return Ok(());
     }
@@ -26,8 +29,8 @@ pub(crate) fn check(head: &mut Parts, survey: &Survey) -> Result<(), Problem> {
 }
 
 /// Whether each byte may stand in a host with its port.
-pub(crate) fn is_host(value: &HeaderValue) -> bool {
-    value.as_bytes().iter().all(|byte| may_be_in_host(*byte))
+pub(crate) fn is_host(value: &[u8]) -> bool {
+    value.iter().all(|byte| may_be_in_host(*byte))
 }
 
 fn not_a_host() -> Problem {

@@ -1,12 +1,11 @@
 //! HTTP/1 with a client, on a connection that holds next to nothing while the client asks nothing.
 //!
-//! The HTTP library keeps its buffers, some 16 KB, for as long as it has a connection. So one that
-//! has been quiet for a while is taken back from it, waits as a bare socket, and is given to it
-//! again with the first bytes of the next request.
+//! The HTTP library keeps its buffers, some 16 KB, for as long as it has a connection. So it has one
+//! only while something is asked that does not go the short way (`express`), and what has been quiet
+//! for a while is taken back from it.
 
 use std::pin::Pin;
 use std::rc::Rc;
-use std::task::Context;
 
 use hyper::server::conn::http1::{Builder, UpgradeableConnection};
 use hyper::service::service_fn;
@@ -14,6 +13,7 @@ use hyper_util::rt::TokioIo;
 use tokio::io::{AsyncRead, AsyncWrite};
 
 use crate::entry::{self, Connection};
+use crate::express::{self, Next};
 use crate::intake::Intake;
 use crate::limits;
 use crate::sweep::Outcome;
@@ -24,14 +24,10 @@ where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
     let mut stream = Intake::new(stream, connection.signs.clone());
-    while let Some(quiet) = serve(connection.clone(), stream).await {
-        stream = quiet;
-        let (worker, doorway) = (&connection.worker, &connection.doorway);
-        let is_over = || doorway.is_closed();
-        let has_come = |cx: &mut Context<'_>| stream.poll_first(cx);
-        let rested = worker.sweep.rest(&connection.idle, is_over, has_come);
-        if rested.await == Outcome::Over {
-            return;
+    while express::serve(&connection, &mut stream).await == Next::Library {
+        match serve(connection.clone(), stream).await {
+            Some(quiet) => stream = quiet,
+            None => return,
         }
     }
 }

@@ -53,9 +53,6 @@ pub(crate) struct Intake<S> {
     held: Bytes,
 }
 
-/// What is read at once of a connection that was at rest; the library reads the rest.
-const FIRST_BYTES: usize = 2048;
-
 impl<S> Intake<S> {
     pub(crate) fn new(stream: S, signs: Signs) -> Intake<S> {
         Intake {
@@ -77,14 +74,32 @@ impl<S> Intake<S> {
 }
 
 impl<S: AsyncRead + Unpin> Intake<S> {
-    /// Waits for something to read, or for the end, without a buffer of its own.
-    pub(crate) fn poll_first(&mut self, cx: &mut Context<'_>) -> Poll<()> {
-        let mut first = [0; FIRST_BYTES];
-        let mut first = ReadBuf::new(&mut first);
-        // The end, and a fault, are met again by the library.
-        let _ = ready!(Pin::new(&mut *self).poll_read(cx, &mut first));
-        self.held = Bytes::copy_from_slice(first.filled());
-        Poll::Ready(())
+    /// Reads what there is, and tells how much: nothing at the end, and at a fault, which is met
+    /// again by whoever reads next.
+    pub(crate) fn poll_take(&mut self, cx: &mut Context<'_>, buffer: &mut [u8]) -> Poll<usize> {
+        let mut buffer = ReadBuf::new(buffer);
+        let _ = ready!(Pin::new(self).poll_read(cx, &mut buffer));
+        Poll::Ready(buffer.filled().len())
+    }
+
+    /// What was taken last and not used: it is read again, before anything else.
+    pub(crate) fn give_back(&mut self, unused: &[u8]) {
+        if !unused.is_empty() {
+            self.held = [unused, &self.held].concat().into();
+        }
+    }
+
+    /// Ready when the client has hung up. What it says meanwhile is held, one buffer of it.
+    pub(crate) fn poll_gone(&mut self, cx: &mut Context<'_>, buffer: &mut [u8]) -> Poll<()> {
+        if !self.held.is_empty() {
+            return Poll::Pending;
+        }
+        let taken = ready!(self.poll_take(cx, buffer));
+        if taken == 0 {
+            return Poll::Ready(());
+        }
+        self.give_back(&buffer[..taken]);
+        Poll::Pending
     }
 }
 
@@ -200,7 +215,10 @@ mod tests {
         let mut intake = Intake::new(stream, Signs::default());
         let text = format!("GET / HTTP/1.1\r\nX: {}\r\n\r\n", "a".repeat(3000));
         client.write_all(text.as_bytes()).await.unwrap();
-        poll_fn(|cx| intake.poll_first(cx)).await;
+        let mut buffer = [0; 2048];
+        let taken = poll_fn(|cx| intake.poll_take(cx, &mut buffer)).await;
+        intake.give_back(&buffer[1..taken]);
+        intake.give_back(&buffer[..1]);
         assert!(intake.signs.0.midway.load(Ordering::Relaxed));
         let mut heard = vec![0; text.len()];
         intake.read_exact(&mut heard).await.unwrap();
@@ -211,8 +229,14 @@ mod tests {
         let mut three = [0; 3];
         intake.read_exact(&mut three).await.unwrap();
         assert_eq!(&three, b"GET");
+        client.write_all(b"PUT").await.unwrap();
+        let gone = poll_fn(|cx| Poll::Ready(intake.poll_gone(cx, &mut buffer))).await;
+        assert!(gone.is_pending());
         drop(client);
-        poll_fn(|cx| intake.poll_first(cx)).await;
-        assert_eq!(intake.read(&mut three).await.unwrap(), 0, "the end");
+        let gone = poll_fn(|cx| Poll::Ready(intake.poll_gone(cx, &mut buffer))).await;
+        assert!(gone.is_pending(), "what it said is answered first");
+        intake.read_exact(&mut three).await.unwrap();
+        assert_eq!(&three, b"PUT");
+        poll_fn(|cx| intake.poll_gone(cx, &mut buffer)).await;
     }
 }

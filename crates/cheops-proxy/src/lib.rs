@@ -1,7 +1,8 @@
 //! The data plane, in the order a request walks it.
 //!
-//! `listen` accepts a connection on the thread that will own it (`http1` takes it back from the HTTP
-//! library while nothing is asked) → `entry` reads the scope
+//! `listen` accepts a connection on the thread that will own it → `express` passes ordinary requests
+//! for this site's own service on as bytes, and leaves all others to the HTTP library (`http1`) →
+//! `entry` reads the scope
 //! (`scope`, `carrier`) → `route` carries the plan out: `replicate` takes what is about resources of
 //! several sites, `here` calls this site's service
 //! (`backend`), `peer` sends the request to another site's agent, whose `mesh` listener ends
@@ -19,6 +20,7 @@ mod correlation;
 mod doorway;
 mod entry;
 mod envelope;
+mod express;
 pub mod framing;
 mod guard;
 mod headers;
@@ -33,6 +35,7 @@ mod mesh;
 mod metrics;
 mod onward;
 mod own;
+mod passage;
 mod peer;
 mod problem;
 mod proxy;
@@ -56,5 +59,6 @@ pub use config::{
 };
 pub use home::{HomeBook, HomeRules, Naming};
 pub use metrics::Metrics;
+pub use passage::Passage;
 pub use proxy::{Links, Proxy, ProxyError, Sockets};
 pub use question::ask_site;

@@ -34,6 +34,17 @@ pub const HOME_AGE_MAX: Duration = Duration::from_secs(24 * 3600);
 /// Idle connections kept per service endpoint and thread; further ones are closed.
 pub const IDLE_CONNECTIONS_MAX: usize = 256;
 
+/// How often idle connections are looked at that a service may have closed: one whose service ends
+/// them after five seconds, as some do, holds few descriptors too many.
+pub const TIDY_EVERY: Duration = Duration::from_secs(1);
+
+/// Requests of a service that go by the HTTP library after an answer that is not plain: to find that
+/// out costs as much as a request, and most services answer the next one alike.
+pub const DETOURS: u32 = 256;
+
+/// Buffers of a thread that are kept for the next slow reader; further ones are given up.
+pub const SPARE_BUFFERS_MAX: usize = 8;
+
 /// How long connecting to this site's own service may take, unless told otherwise.
 pub const CONNECT_TIME: Duration = Duration::from_secs(2);
 

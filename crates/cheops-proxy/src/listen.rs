@@ -1,5 +1,6 @@
 //! Sockets and connections: each belongs to the thread that accepted it.
 
+use std::cell::Cell;
 use std::future::Future;
 use std::io;
 use std::net::{SocketAddr, TcpListener as StdListener};
@@ -97,6 +98,7 @@ pub(crate) async fn clients(worker: Rc<Worker>, doorway: Rc<Doorway>, listener: 
             forwarded: forwarded.expect("an address fits a header"),
             idle: Idle::new(worker.client_idle.get()),
             signs: Signs::default(),
+            begun: Cell::default(),
         });
         tokio::task::spawn_local(async move {
             let _seat = seat;

@@ -13,11 +13,11 @@ use cheops_engine::replication::Replication;
 use tokio::sync::{mpsc, oneshot, watch};
 
 use crate::config::{ListenerConfig, ProxyConfig, ServiceConfig};
-use crate::correlation::Correlation;
 use crate::guard::Guards;
 use crate::home::{HomeBook, Homes};
 use crate::listen;
 use crate::metrics::Metrics;
+use crate::passage::Passage;
 use crate::worker::Seed;
 
 /// Orders that may wait for one thread; whoever gives more waits.
@@ -29,6 +29,7 @@ pub struct Proxy {
     metrics: Metrics,
     current: Arc<Generation>,
     book: HomeBook,
+    passage: Passage,
 }
 
 struct Thread {
@@ -89,6 +90,8 @@ pub struct Links {
     pub replication: Replication,
     /// Where values such as tokens are at home.
     pub homes: HomeBook,
+    /// How scopes are carried to services.
+    pub passage: Passage,
 }
 
 /// Bound sockets, one of each per thread.
@@ -213,7 +216,7 @@ impl Proxy {
     ) -> Result<Proxy, ProxyError> {
         let metrics = Metrics::new(config.threads.get());
         let generation = Arc::new(Generation::first(config, &links.homes));
-        let correlation = Arc::new(Correlation::new());
+        let correlation = links.passage.correlation();
         let (open, seated) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
         let mut threads = Vec::new();
         let mut listeners: Vec<_> = sockets.listeners.into_iter().map(Vec::into_iter).collect();
@@ -244,6 +247,7 @@ impl Proxy {
             metrics,
             current: generation,
             book: links.homes,
+            passage: links.passage,
         })
     }
 
@@ -260,6 +264,7 @@ impl Proxy {
         let next = Arc::new(self.current.next(config, &self.book));
         let mut sockets = self.bind_new(&next)?;
         self.book.turn_to(next.homes.clone());
+        self.passage.turn_to(&next.config);
         let mut all_done = Vec::new();
         for thread in &self.threads {
             let own = sockets

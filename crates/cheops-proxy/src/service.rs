@@ -1,5 +1,6 @@
 //! One service of this site, as one thread sees it.
 
+use std::cell::Cell;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
@@ -34,6 +35,8 @@ pub(crate) struct Service {
     pub(crate) homes: Option<Arc<Homes>>,
     /// Its resources that live on several sites.
     pub(crate) replicas: Replicas,
+    /// Requests that do not try the short way: its answers were not plain.
+    pub(crate) detours: Cell<u32>,
 }
 
 /// The part of a service's configuration that requests look at.
@@ -100,6 +103,7 @@ impl Service {
                 service: config.name.clone(),
                 here: generation.config.here.clone(),
             },
+            detours: Cell::new(0),
         }
     }
 }

@@ -74,6 +74,15 @@ impl Sweep {
         .await
     }
 
+    /// A place for a client's connection that is passed on by the short way.
+    pub(crate) fn place(&self) -> Place<'_> {
+        Place::of(self)
+    }
+
+    pub(crate) fn is_stopping(&self) -> bool {
+        self.stopping.get()
+    }
+
     /// Runs a connection to its end, until it was idle for too long, or until it has been quiet for
     /// as long as `idle` says and `may_rest`. Told to stop, or found to be over when nudged, it is
     /// first asked to end gracefully.
@@ -88,17 +97,22 @@ impl Sweep {
         let mut place = Place::of(self);
         let mut ask_to_end = Some(ask_to_end);
         poll_fn(|cx| {
-            if (self.stopping.get() || is_over())
-                && let Some(ask) = ask_to_end.take()
-            {
-                ask(connection.as_mut());
-            }
             if idle.as_ref().is_some_and(|idle| idle.expired.get()) {
                 return Poll::Ready(Outcome::Over);
             }
             place.wait(|| idle.clone().map_or(Due::Never, Due::Idle), cx);
+            // First it goes on: one that has not begun with a request that is there would end
+            // without an answer to it.
             if connection.as_mut().poll(cx).is_ready() {
                 return Poll::Ready(Outcome::Over);
+            }
+            if (self.stopping.get() || is_over())
+                && let Some(ask) = ask_to_end.take()
+            {
+                ask(connection.as_mut());
+                if connection.as_mut().poll(cx).is_ready() {
+                    return Poll::Ready(Outcome::Over);
+                }
             }
             match &idle {
                 Some(idle) if idle.quiet.get() && may_rest() => {
@@ -109,31 +123,6 @@ impl Sweep {
             }
         })
         .await
-    }
-
-    /// Waits for a connection at rest, until `has_come` says that there is something to do, or it is
-    /// to end.
-    pub(crate) async fn rest(
-        &self,
-        idle: &Rc<Idle>,
-        is_over: impl Fn() -> bool,
-        mut has_come: impl FnMut(&mut Context<'_>) -> Poll<()>,
-    ) -> Outcome {
-        let mut place = Place::of(self);
-        idle.at_rest.set(true);
-        let outcome = poll_fn(|cx| {
-            if idle.expired.get() {
-                return Poll::Ready(Outcome::Over);
-            }
-            if self.stopping.get() || is_over() {
-                return Poll::Ready(Outcome::Quiet);
-            }
-            place.wait(|| Due::Idle(idle.clone()), cx);
-            has_come(cx).map(|()| Outcome::Quiet)
-        })
-        .await;
-        idle.at_rest.set(false);
-        outcome
     }
 
     /// Wakes whatever is due, for ever.
@@ -173,7 +162,7 @@ impl Sweep {
 }
 
 /// A place in the list, given back when it is dropped.
-struct Place<'a> {
+pub(crate) struct Place<'a> {
     sweep: &'a Sweep,
     key: Option<usize>,
 }
@@ -185,6 +174,12 @@ impl Place<'_> {
 
     fn is_taken(&self) -> bool {
         self.key.is_some()
+    }
+
+    /// Has a connection woken when it was idle for too long, when what it waits for is late, or when
+    /// it is to end.
+    pub(crate) fn watch(&mut self, idle: &Rc<Idle>, cx: &Context<'_>) {
+        self.wait(|| Due::Idle(idle.clone()), cx);
     }
 
     fn wait(&mut self, due: impl FnOnce() -> Due, cx: &Context<'_>) {
@@ -216,7 +211,11 @@ pub(crate) struct Idle {
     expired: Cell<bool>,
     /// Nothing was asked for [`limits::REST_AFTER`].
     quiet: Cell<bool>,
+    /// It holds no buffers that it could give up.
     at_rest: Cell<bool>,
+    /// When the service is late that an open request waits for, where no task of its own looks.
+    late_at: Cell<Option<Instant>>,
+    is_late: Cell<bool>,
 }
 
 impl Idle {
@@ -229,7 +228,30 @@ impl Idle {
             expired: Cell::new(false),
             quiet: Cell::new(false),
             at_rest: Cell::new(false),
+            late_at: Cell::new(None),
+            is_late: Cell::new(false),
         })
+    }
+
+    /// Nothing was asked for as long as it may.
+    pub(crate) fn has_expired(&self) -> bool {
+        self.expired.get()
+    }
+
+    /// Holds no buffers for as long as the guard lives.
+    pub(crate) fn rest(&self) -> AtRest<'_> {
+        self.at_rest.set(true);
+        AtRest(self)
+    }
+
+    /// Is woken at `when` if it still waits then, and [`Idle::is_late`].
+    pub(crate) fn wait_until(&self, when: Option<Instant>) {
+        self.late_at.set(when);
+        self.is_late.set(false);
+    }
+
+    pub(crate) fn is_late(&self) -> bool {
+        self.is_late.get()
     }
 
     /// A request has come; it is open until the guard, which goes along with its answer, is gone.
@@ -242,13 +264,24 @@ impl Idle {
     /// Whether it is to be woken: to end, or to rest.
     fn is_due(&self, now: Instant) -> bool {
         if self.open.get() > 0 {
-            return false;
+            let is_late = self.late_at.get().is_some_and(|when| when <= now);
+            self.is_late.set(is_late);
+            return is_late;
         }
         let idle_for = now.saturating_duration_since(self.since.get());
         let tires = !self.at_rest.get() && idle_for >= limits::REST_AFTER;
         self.expired.set(idle_for >= self.limit);
         // Woken for it once: one that cannot rest now is quiet until it is asked again.
         self.expired.get() || (tires && !self.quiet.replace(true))
+    }
+}
+
+/// A connection that holds no buffers.
+pub(crate) struct AtRest<'a>(&'a Idle);
+
+impl Drop for AtRest<'_> {
+    fn drop(&mut self) {
+        self.0.at_rest.set(false);
     }
 }
 
@@ -364,7 +397,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_connection_rests_only_where_it_may_and_goes_on_when_something_comes() {
+    async fn a_connection_rests_only_where_it_may() {
         let sweep = Sweep::default();
         let idle = Idle::new(Duration::from_secs(60));
         idle.quiet.set(true);
@@ -379,10 +412,22 @@ mod tests {
         };
         let kept = sweep.keep(connection, Some(idle.clone()), || false, |_| (), may_rest);
         assert_eq!((kept.await, looks.get()), (Outcome::Quiet, 2));
-        let rested = sweep.rest(&idle, || false, |_| Poll::Ready(()));
-        assert_eq!(rested.await, Outcome::Quiet);
-        idle.expired.set(true);
-        let rested = sweep.rest(&idle, || false, |_| Poll::Pending);
-        assert_eq!(rested.await, Outcome::Over);
+    }
+
+    #[test]
+    fn an_open_request_is_woken_when_its_service_is_late() {
+        let idle = Idle::new(Duration::from_secs(60));
+        let (now, second) = (Instant::now(), Duration::from_secs(1));
+        let open = idle.begin();
+        idle.wait_until(Some(now + second));
+        assert!(!idle.is_due(now) && !idle.is_late());
+        assert!(idle.is_due(now + second) && idle.is_late());
+        idle.wait_until(None);
+        assert!(!idle.is_due(now + second) && !idle.is_late());
+        drop(open);
+        let rest = idle.rest();
+        assert!(!idle.is_due(now + limits::REST_AFTER), "it rests already");
+        drop(rest);
+        assert!(idle.is_due(now + limits::REST_AFTER * 2));
     }
 }

@@ -31,6 +31,7 @@ pub(crate) fn open(
         forwarded: connection.forwarded.clone(),
         idle: Idle::new(worker.client_idle.get()),
         signs: Signs::default(),
+        begun: Default::default(),
         worker,
     });
     tokio::task::spawn_local(async move {

@@ -16,8 +16,10 @@ use tokio::sync::{mpsc, watch};
 
 use crate::correlation::Correlation;
 use crate::doorway::Doorway;
+use crate::express::Scratch;
 use crate::headers::Stamps;
 use crate::home::Homes;
+use crate::limits;
 use crate::listen;
 use crate::metrics::Metrics;
 use crate::peer::Peers;
@@ -78,6 +80,7 @@ impl Seed {
             doorways: RefCell::default(),
             picture: RefCell::new(self.links.picture.borrow().clone()),
             sweep: Sweep::default(),
+            scratch: RefCell::default(),
             stop: self.stop,
             open: self.open,
             seated: self.seated,
@@ -91,6 +94,7 @@ impl Seed {
         }
         tokio::task::spawn_local(follow(worker.clone(), self.links.picture));
         tokio::task::spawn_local(obey(worker.clone(), self.orders));
+        tokio::task::spawn_local(tidy(worker.clone()));
         let sweeping = worker.clone();
         tokio::task::spawn_local(async move { sweeping.sweep.run().await });
         let _ = stop.wait_for(|stopping| *stopping).await;
@@ -105,6 +109,18 @@ async fn follow(worker: Rc<Worker>, mut pictures: watch::Receiver<Arc<Picture>>)
         let picture = pictures.borrow_and_update().clone();
         worker.peers.kill_unreachable(&picture);
         worker.picture.replace(picture);
+    }
+}
+
+/// Closes what services have closed, now and then.
+async fn tidy(worker: Rc<Worker>) {
+    let mut ticks = tokio::time::interval(limits::TIDY_EVERY);
+    ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+    loop {
+        ticks.tick().await;
+        for service in worker.services.borrow().iter() {
+            service.backend.tidy();
+        }
     }
 }
 
@@ -135,6 +151,8 @@ pub(crate) struct Worker {
     pub(crate) replication: Replication,
     pub(crate) sweep: Sweep,
     pub(crate) stop: watch::Receiver<bool>,
+    /// What its connections read into and write from, one at a time.
+    pub(crate) scratch: RefCell<Scratch>,
     services: RefCell<Vec<Rc<Service>>>,
     doorways: RefCell<Vec<(u64, Rc<Doorway>)>>,
     picture: RefCell<Arc<Picture>>,

@@ -23,6 +23,7 @@ pub struct Api {
     pub(crate) ids: Ids,
     pub(crate) own: Names,
     pub(crate) versions: Names,
+    expectations: Names,
     pub(crate) no_room: Vec<u16>,
     pub(crate) not_ready: Vec<u16>,
     pub(crate) refusals: Vec<RefusalRule>,
@@ -110,6 +111,8 @@ const VERSIONS: &[&str] = &[
     "revision_number",
     "_rev",
 ];
+/// Those of them by which an unwritten service is known to refuse what is out of date; others are often a client's own.
+const EXPECTATIONS: &[&str] = &["resourceVersion", "_rev"];
 const PRECONDITIONS: &[&str] = &[
     "if-match",
     "if-none-match",
@@ -159,6 +162,7 @@ impl Api {
             rules,
             own: names(profile.own.as_ref(), OWN, "own")?,
             versions: names(profile.versions.as_ref(), VERSIONS, "versions")?,
+            expectations: names(profile.versions.as_ref(), EXPECTATIONS, "versions")?,
             no_room: profile.no_room.clone(),
             not_ready: profile.not_ready.clone(),
             refusals: profile.refusals.clone(),
@@ -200,6 +204,11 @@ impl Api {
     /// True for members that hold a version of one site's resource.
     pub fn is_version(&self, member: &str) -> bool {
         self.versions.has(member)
+    }
+
+    /// True for members by which a write says which version it was made for.
+    pub(crate) fn is_expectation(&self, member: &str) -> bool {
+        self.expectations.has(member)
     }
 
     /// How to ask the service which API it speaks.

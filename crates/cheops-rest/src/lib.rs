@@ -34,6 +34,7 @@ mod rules;
 mod splice;
 mod tree;
 mod url;
+mod versions;
 mod visit;
 
 pub use answer::{Class, Ready};

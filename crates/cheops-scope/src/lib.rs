@@ -25,6 +25,7 @@ mod check;
 mod error;
 mod explain;
 mod functions;
+mod inside;
 mod lexer;
 pub mod limits;
 mod memo;

@@ -92,7 +92,7 @@ impl Replicant {
         }
         let carrier = self.row(&shared.me).state == ReplicaState::Carrier;
         let earlier = entry.index <= self.row(&shared.me).since;
-        let stage = match (&entry.body, self.record.ran.remove(&op)) {
+        let stage = match (&entry.body, self.take_ran(&entry.body)) {
             _ if carrier => Stage::Void,
             (Body::Run(op), _) if earlier && op.kind != Kind::Create => {
                 self.record.mend = Mend::Settle;
@@ -148,11 +148,11 @@ impl Replicant {
             .remains_of(self.record.id, &self.record.epoch, mine.index);
         let mut remains = Operation::new(id, self.record.id, Kind::Update, shared.me.clone());
         remains.fields = fields.map(|(f, v)| (f.clone(), v.clone())).collect();
-        let mut lost = mine.parked.clone();
-        if !remains.fields.is_empty() {
-            lost.push(remains);
+        if mine.members != theirs.members {
+            remains.sites = mine.members.iter().flatten().cloned().collect();
         }
-        for op in lost {
+        // Also if nothing differs: what actions there were, nobody knows any more.
+        for op in mine.parked.iter().cloned().chain([remains]) {
             shared.keep_in_outbox(deposed(op, self, fork), out);
         }
     }

@@ -143,6 +143,12 @@ impl Replicant {
         }
     }
 
+    /// True if the next request need not wait any longer.
+    pub(super) fn is_gate_open(&self, shared: &Shared) -> bool {
+        let free = self.record.gate.is_none() && self.call.is_none();
+        free && !self.pending.is_empty() && self.leads(&shared.me) && self.is_current(shared)
+    }
+
     fn is_current(&self, shared: &Shared) -> bool {
         let row = self.row(&shared.me);
         let made = row.local.is_some() || self.log.last() == 0;

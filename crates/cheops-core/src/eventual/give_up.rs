@@ -11,6 +11,7 @@ impl Site {
     /// Somebody has waited long enough.
     pub(super) fn end_wait(&mut self, op: OperationId, out: &mut Output) {
         let now_ms = self.shared.now_ms;
+        self.wake_for_operation(op);
         let Some(waiters) = self.shared.waiters.get_mut(&op) else {
             return;
         };
@@ -74,31 +75,31 @@ impl Site {
 
     /// Gives a request up, if no site was called for it.
     pub(super) fn cancel(&mut self, client: ClientId, op: OperationId, out: &mut Output) {
-        let kept = self
-            .shared
-            .outbox
-            .get(&op)
-            .map(|kept| (kept.fork, kept.submission.op.replicant));
-        let led = |id| {
-            self.replicants
-                .get(&id)
-                .is_none_or(|r| r.leads(&self.shared.me))
-        };
-        let mine = kept.is_some_and(|(fork, id)| fork.is_none() && led(id) && !self.is_called(op));
-        if mine {
+        let mine = self.cancellable(op);
+        if mine.is_some() {
             self.shared.drop_outbox(op, out);
         }
-        let digest = self.drop_pending(op, out);
-        let answer = if mine || digest.is_some() {
-            Answer::Cancelled
-        } else {
-            Answer::Conflict
+        let digest = self.drop_pending(op, out).or(mine);
+        let answer = match digest {
+            Some(digest) => {
+                self.shared.conclude(op, digest, Answer::Cancelled, out);
+                Answer::Cancelled
+            }
+            None => Answer::Conflict,
         };
-        if answer == Answer::Cancelled {
-            self.shared
-                .conclude(op, digest.unwrap_or(0), Answer::Cancelled, out);
-        }
         out.wish(Effect::Answer { client, answer });
+    }
+
+    /// Its digest, if it waits here for a position that only this site could have given it.
+    fn cancellable(&self, op: OperationId) -> Option<u64> {
+        let kept = self.shared.outbox.get(&op)?;
+        let asked = &kept.submission.op;
+        let led = self
+            .replicants
+            .get(&asked.replicant)
+            .is_none_or(|r| r.leads(&self.shared.me));
+        let free = kept.fork.is_none() && led && !self.is_called(op);
+        free.then_some(asked.digest)
     }
 
     fn is_called(&self, op: OperationId) -> bool {

@@ -274,6 +274,7 @@ impl Log {
     pub(crate) fn compact(&mut self, index: u64) -> Vec<Kept> {
         let written = self.fresh.map_or(u64::MAX, |fresh| fresh - 1);
         let index = index.min(self.last()).min(written);
+        let index = self.before_open_verdicts(index);
         let mut folded = Vec::new();
         while self.base.index < index {
             let voided = self.voided();
@@ -290,6 +291,21 @@ impl Log {
             folded.push(kept);
         }
         folded
+    }
+
+    /// The last index up to which nothing is void by an entry that stands beyond it: that entry may be cut off yet, and
+    /// what was folded as if it never was would count again.
+    fn before_open_verdicts(&self, mut index: u64) -> u64 {
+        for kept in self.entries.iter().rev() {
+            if let Body::Void(id) = &kept.entry.body
+                && kept.entry.index > index
+                && let Some(voided) = self.find(*id)
+                && matches!(voided.entry.body, Body::Run(_))
+            {
+                index = index.min(voided.entry.index - 1);
+            }
+        }
+        index
     }
 
     /// What clients have written up to and with `index`.

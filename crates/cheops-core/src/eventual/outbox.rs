@@ -89,10 +89,7 @@ impl Site {
     }
 
     fn has_answer(&self, op: OperationId) -> bool {
-        self.shared
-            .answers
-            .get(&op)
-            .is_some_and(|(record, _)| record.answer.is_some())
+        self.shared.answers.is_answered(op)
     }
 
     fn offer_again(&mut self, op: Operation, fork: u64, out: &mut Output) {
@@ -169,6 +166,7 @@ impl Site {
         let waiter = |deadline_ms| Waiter {
             asker,
             attempt: submission.attempt,
+            digest: submission.op.digest,
             deadline_ms,
         };
         let (op, digest) = (submission.op.id, submission.op.digest);
@@ -182,9 +180,9 @@ impl Site {
             Mode::Wait(ms) => self.shared.now_ms + ms,
             Mode::Async => self.shared.now_ms,
         });
-        if let Some((record, _)) = self.shared.answers.get(&op) {
+        if let Some(record) = self.shared.answers.get(op) {
             let answer = if record.digest == digest {
-                record.answer.clone()
+                record.answer
             } else {
                 Some(Answer::KeyReused)
             };
@@ -209,8 +207,7 @@ impl Site {
         let shared = &mut self.shared;
         let queue = self
             .replicants
-            .entry(id)
-            .or_insert_with(|| Replicant::conceive(&submission, id, shared));
+            .get_or_insert_with(id, || Replicant::conceive(&submission, id, shared));
         let problem = match queue.leads(&shared.me) {
             false => Some(Problem::Recovering),
             true => {
@@ -312,7 +309,7 @@ impl Replicant {
         } else {
             Body::Run(op)
         };
-        let stage = match (&body, self.record.ran.remove(&body.operation())) {
+        let stage = match (&body, self.take_ran(&body)) {
             (Body::Park(_), _) => Stage::Void,
             (_, Some(ran)) => self.rejoin(&body, ran),
             (_, None) => body.first_stage(),
@@ -338,6 +335,15 @@ impl Replicant {
             }
             Body::Park(_) | Body::Void(_) => false,
         })
+    }
+
+    /// How far it came here while it stood in another log, now that it stands in this one. A conflict stands in none:
+    /// its entry may be cut off too, and the operation be let in again after all.
+    pub(super) fn take_ran(&mut self, body: &Body) -> Option<Stage> {
+        match body {
+            Body::Run(op) => self.record.ran.remove(&op.id),
+            Body::Park(_) | Body::Void(_) => None,
+        }
     }
 
     /// The stage of something that was done here while it stood in another log.

@@ -230,10 +230,7 @@ impl Replicant {
                 continue;
             };
             let (id, digest) = (op.id, op.digest);
-            let open = shared
-                .answers
-                .get(&id)
-                .is_none_or(|(record, _)| record.answer.is_none());
+            let open = !shared.answers.is_answered(id);
             let status = match (result.stage, self.record.form) {
                 (Stage::Applied(status), _) | (Stage::Refused(status), Form::Queue) => status,
                 (Stage::Covered, _) => 200,
@@ -377,9 +374,15 @@ impl Replicant {
         let index = self.log.base.index;
         self.deadlines.retain(|at, _| *at > index);
         for kept in &folded {
-            if let Body::Run(op) = &kept.entry.body {
-                shared.fold(self.record.id, op.id, op.digest, out);
-                shared.finish(op);
+            match &kept.entry.body {
+                Body::Run(op) => {
+                    shared.fold(self.record.id, op.id, op.digest, out);
+                    shared.finish(op);
+                }
+                // Nobody lets it in again.
+                Body::Park(_) | Body::Void(_) => {
+                    self.record.ran.remove(&kept.entry.body.operation());
+                }
             }
         }
         self.drop_records(&folded, out);

@@ -43,6 +43,10 @@ impl Site {
                 self.shared.touched.insert(op.replicant);
                 let until_ms = self.shared.now_ms.saturating_add(wait_ms);
                 self.shared.wait_until(op.id, until_ms);
+                // They asked for what is known of it only now.
+                for waiter in self.shared.waiters.get_mut(&op.id).into_iter().flatten() {
+                    waiter.digest = op.digest;
+                }
                 Answer::Accepted
             }
             // Given up meanwhile.

@@ -61,6 +61,7 @@ impl Site {
         let waiter = Waiter {
             asker,
             attempt: submission.attempt,
+            digest: op.digest,
             deadline_ms: self.shared.now_ms,
         };
         if let Some(answer) = self.known_answer(&submission) {
@@ -112,7 +113,7 @@ impl Site {
         if self.shared.planted(Bug::IgnoreDigest)
             || (taken && self.shared.planted(Bug::IgnoreDigestOfTaken))
         {
-            return self.shared.answers.get(&op.id)?.0.answer.clone();
+            return self.shared.answers.answer(op.id);
         }
         if self
             .known_digest(submission)
@@ -120,7 +121,7 @@ impl Site {
         {
             return Some(Answer::KeyReused);
         }
-        self.shared.answers.get(&op.id)?.0.answer.clone()
+        self.shared.answers.answer(op.id)
     }
 
     /// Of the request that this operation stands for, as far as this site knows.
@@ -131,11 +132,7 @@ impl Site {
             .outbox
             .get(&id)
             .map(|kept| kept.submission.op.digest);
-        let answered = self
-            .shared
-            .answers
-            .get(&id)
-            .map(|(record, _)| record.digest);
+        let answered = self.shared.answers.note(id).map(|note| note.digest);
         let known = || self.replicants.get(&submission.op.replicant)?.digest_of(id);
         answered.or(taken).or_else(known)
     }
@@ -156,18 +153,14 @@ impl Site {
         let waiter = Waiter {
             asker,
             attempt,
+            digest,
             deadline_ms,
         };
         if let Some(answer) = self.known_answer(&submission) {
             return self.shared.tell(id, waiter, answer, out);
         }
-        let voided = |voided: &Vec<u64>| voided.contains(&attempt);
-        if self
-            .shared
-            .answers
-            .get(&id)
-            .is_some_and(|(record, _)| voided(&record.voided))
-        {
+        let known = self.shared.answers.get(id);
+        if known.is_some_and(|record| record.voided.contains(&attempt)) {
             return self
                 .shared
                 .tell(id, waiter, Answer::Unavailable(Problem::TooLate), out);
@@ -307,7 +300,8 @@ impl Site {
         meant: Option<Epoch>,
         out: &mut Output,
     ) {
-        let record = &self.replicants[&submission.op.replicant].record;
+        let known = self.replicants.get(&submission.op.replicant);
+        let record = &known.expect("it was just seen").record;
         let (op, digest) = (submission.op.id, submission.op.digest);
         let (epoch, leader) = (record.epoch.clone(), record.epoch.site.clone());
         if self.is_known(&submission) || self.shared.outbox.contains_key(&op) {
@@ -456,13 +450,23 @@ impl Site {
                     return;
                 };
                 let done = matches!(answer, Answer::Service { status, .. } if status < 300);
-                if !done && self.is_known(&forward.submission) {
+                let digest = forward.submission.op.digest;
+                let same = self.known_digest(&forward.submission) == Some(digest);
+                if !done && same && self.is_known(&forward.submission) {
                     // A later try is being done here: what becomes of that is the answer.
                     return;
                 }
-                for waiter in self.shared.waiters.remove(&op).unwrap_or_default() {
-                    self.shared.tell(op, waiter, answer.clone(), out);
+                if done
+                    && self
+                        .replicants
+                        .contains_key(&forward.submission.op.replicant)
+                {
+                    // Its position may yet be lost, and its leader with it: another request with this key is still
+                    // known for what it is.
+                    self.shared
+                        .remember(op, digest, Some(answer.clone()), None, out);
                 }
+                self.shared.tell_askers(op, digest, &answer, out);
             }
         }
     }
@@ -496,6 +500,15 @@ impl Site {
         }
     }
 
+    /// It is out of reach: whoever waits is not kept waiting for an answer that may never come.
+    pub(super) fn end_forwards_to(&mut self, site: &SiteName, out: &mut Output) {
+        let there = |(op, forward): (&OperationId, &Forward)| (forward.to == *site).then_some(*op);
+        let ended: Vec<OperationId> = self.forwards.iter().filter_map(there).collect();
+        for op in ended {
+            self.end_forward(op, out);
+        }
+    }
+
     /// A sure no ends it as 503 only if nobody else may have it.
     fn end_forward(&mut self, op: OperationId, out: &mut Output) {
         let Some(forward) = self.forwards.remove(&op) else {
@@ -512,11 +525,9 @@ impl Site {
                 self.shared.be_sure(op);
                 self.shared.void(op, digest, problem, out);
             }
-            _ => {
-                for waiter in self.shared.waiters.remove(&op).unwrap_or_default() {
-                    self.shared.tell(op, waiter, Answer::OutcomeUnknown, out);
-                }
-            }
+            _ => self
+                .shared
+                .tell_askers(op, digest, &Answer::OutcomeUnknown, out),
         }
     }
 }

@@ -29,13 +29,15 @@ use super::index::Index;
 use super::limits::BRINGS_MAX;
 use super::shard::{Inbox, Input};
 use super::wire::{self, Asked, Replied};
-use super::{ReplicatedService, Shown};
+use super::{Carry, ReplicatedService, Shown};
 use crate::mesh::Dialer;
 use crate::picture::Picture;
 use renewed::Renewed;
 
 /// The request cannot be made of what is known.
 const UNPROCESSABLE: u16 = 422;
+/// Between `request` and the call: how the service gets it is not decided here.
+const SCOPE: HeaderName = HeaderName::from_static("x-scope");
 
 /// One call, with what the core does not know.
 pub(super) struct Job {
@@ -77,6 +79,7 @@ pub(super) struct CallerParts {
     pub(super) pictures: watch::Receiver<Arc<Picture>>,
     pub(super) blobs: Blobs,
     pub(super) shown: Shown,
+    pub(super) carry: Carry,
 }
 
 impl std::ops::Deref for Inner {
@@ -316,7 +319,9 @@ impl Desk<'_> {
             let named = own.filter(|own| **own == *id.text).map(Cow::Borrowed);
             let local = named.or_else(|| self.to_local(id, own));
             if local.is_none() && self.inner.key.recognises(&id.text) {
-                missing.set(true);
+                let elsewhere = asked.is_foreign(&id.text)
+                    || !self.inner.index.find_anywhere(&id.text).is_empty();
+                missing.set(missing.get() || !elsewhere);
             }
             local
         };
@@ -351,6 +356,7 @@ impl Desk<'_> {
         if let Some(told) = headers.remove(wire::HOMES) {
             (self.inner.shown)(&told, headers);
         }
+        (self.inner.carry)(&self.service.name, headers);
     }
 
     async fn ask(&self, mut request: Request<Full<Bytes>>, max: usize) -> Result<Heard, Outcome> {
@@ -478,7 +484,11 @@ fn request(
 ) -> Option<Request<Full<Bytes>>> {
     let mut request = Request::builder().method(method).uri(target);
     let headers = request.headers_mut()?;
-    for (name, value) in &asked.headers {
+    for (name, value) in asked
+        .headers
+        .iter()
+        .filter(|(name, _)| name != wire::FOREIGN)
+    {
         let passes = match with {
             With::All(api) => !api.is_precondition(name),
             With::Rights => !wire::is_of_content(name),
@@ -489,6 +499,11 @@ fn request(
         if let Some((name, value)) = pair.filter(|_| passes) {
             headers.append(name, value);
         }
+    }
+    if let (With::All(_), Some(scope)) = (with, &asked.scope)
+        && let Ok(scope) = HeaderValue::from_str(scope)
+    {
+        headers.insert(SCOPE, scope);
     }
     headers.insert(
         header::ACCEPT_ENCODING,

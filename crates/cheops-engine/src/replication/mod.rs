@@ -15,6 +15,7 @@ mod http;
 mod index;
 mod limits;
 mod links;
+mod reread;
 mod seal;
 mod shard;
 mod wire;
@@ -42,7 +43,7 @@ pub use cheops_blob::Reference;
 pub use index::{Index, Known, Population};
 pub use limits::BODY_BYTES_MAX;
 pub use shard::NotTaken;
-pub use wire::{Asked, Carried, Content, HOMES, Replied, decode, encode};
+pub use wire::{Asked, Carried, Content, ENTRY, FOREIGN, HOMES, Replied, decode, encode};
 
 use crate::events::Bus;
 use crate::identity::MeshSecret;
@@ -72,6 +73,10 @@ pub struct ReplicatedService {
     pub deadline: Duration,
 }
 
+/// Takes the scope (`X-Scope`, and [`ENTRY`]) off a call to this service that is about to be made from a
+/// log, and gives it to the service the way that one wants it.
+pub type Carry = Arc<dyn Fn(&str, &mut HeaderMap) + Send + Sync>;
+
 /// Hears of a call that is about to be made from a log: what was logged of where the values it
 /// shows are at home, and its headers.
 pub type Shown = Arc<dyn Fn(&HeaderValue, &HeaderMap) + Send + Sync>;
@@ -98,6 +103,8 @@ pub struct ReplicationConfig {
     pub events: Bus,
     /// Told of every call before it is made.
     pub shown: Shown,
+    /// How services get the scope of an operation.
+    pub carry: Carry,
 }
 
 /// Why replication does not start. Stop the agent: acknowledged operations may be on that disk.
@@ -172,6 +179,7 @@ impl Replication {
             pictures: config.pictures.clone(),
             blobs: blobs.clone(),
             shown: config.shown,
+            carry: config.carry,
         };
         let caller = Caller::new(parts, config.services);
         let outlets = Outlets::new(config.dialer, config.pictures.clone(), runtime.clone());
@@ -314,7 +322,7 @@ impl Replication {
                 let left = row.filter(|_| glance.service() == service);
                 left.map_or(0, |row| glance.last().saturating_sub(row.applied))
             };
-            core.glances().map(|glance| of(&glance)).sum()
+            core.awake().map(|glance| of(&glance)).sum()
         });
         waiting.await.unwrap_or(0)
     }

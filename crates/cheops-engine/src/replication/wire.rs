@@ -15,6 +15,13 @@ const WITH_CONTENT: u8 = 2;
 /// to a service.
 pub const HOMES: &str = "x-cheops-homes";
 
+/// Among the headers of an [`Asked`]: where its workflow entered. Never sent to a service.
+pub const ENTRY: &str = "x-cheops-entry";
+
+/// Among the headers of an [`Asked`]: ids in it of replicants that another service has. Whoever runs it does not wait
+/// for them, and leaves them as they are. Never sent to a service.
+pub const FOREIGN: &str = "x-cheops-foreign";
+
 /// A request, as every site's applier makes it again.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Asked {
@@ -64,6 +71,14 @@ impl Asked {
     pub fn header(&self, name: &str) -> Option<&[u8]> {
         let found = self.headers.iter().find(|(known, _)| known == name);
         found.map(|(_, value)| value.as_slice())
+    }
+
+    /// True if that id names something that another service has.
+    pub(super) fn is_foreign(&self, id: &str) -> bool {
+        let foreign = self.header(FOREIGN).unwrap_or_default();
+        foreign
+            .split(|byte| *byte == b',')
+            .any(|one| one == id.as_bytes())
     }
 
     /// The headers that say who asks, and nothing of the content.

@@ -21,6 +21,13 @@ impl Ids<'_> {
         Some(Cow::Owned(local.to_string()))
     }
 
+    /// Whether it names something that another service of this site has.
+    pub(super) fn is_foreign(self, id: &Id<'_>) -> bool {
+        self.index.recognises(&id.text)
+            && self.index.find(self.service, &id.text).is_none()
+            && !self.index.find_anywhere(&id.text).is_empty()
+    }
+
     /// What clients call what the service calls `id`.
     pub(super) fn to_meta(self, id: &Id<'_>) -> Option<Cow<'static, str>> {
         let known = self.index.find(self.service, &id.text)?;

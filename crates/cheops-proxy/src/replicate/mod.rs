@@ -22,7 +22,7 @@ use cheops_core::ReplicantId;
 use cheops_engine::replication::{Known, Population, Replication};
 use cheops_model::{Guarantee, ServiceName, SiteName};
 use cheops_rest::{Absent, Api, Item, Meaning};
-use http::Response;
+use http::{Method, Response};
 
 use crate::body::Body;
 use crate::here::{self, Call};
@@ -74,8 +74,8 @@ enum Concern {
 
 /// Whether a request for this site's own service has anything to do with replicants. Asked of every
 /// request: an ordinary one costs no lock and no allocation.
-pub(crate) fn concerns(service: &Service, call: &Call) -> bool {
-    call.upgrade.is_none() && !matches!(service.replicas.concern(call), Concern::None)
+pub(crate) fn concerns(service: &Service, method: &Method, target: &str) -> bool {
+    !matches!(service.replicas.concern(method, target), Concern::None)
 }
 
 /// A request for the service of this site, wherever it entered the mesh.
@@ -84,7 +84,7 @@ pub(crate) async fn here(journey: &Journey<'_>, call: Call) -> Result<Response<B
     if call.upgrade.is_some() {
         return to_service(journey, call).await;
     }
-    match replicas.concern(&call) {
+    match replicas.concern(&call.head.method, target(&call)) {
         Concern::None => to_service(journey, call).await,
         Concern::Mention => read::mention(journey, call).await,
         Concern::Read(known) => read::replica(journey, &known, call).await,
@@ -120,7 +120,7 @@ pub(crate) async fn spread(
         Intent::Known => here(journey, call).await,
         Intent::Read => journey.to_first_of(&spread.sites, call).await,
         Intent::Elsewhere if spread.sites.contains(&replicas.here) => {
-            match replicas.concern(&call) {
+            match replicas.concern(&call.head.method, target(&call)) {
                 Concern::Unknown(id) => Err(Problem::UnknownReplicant { id }),
                 _ => Err(Problem::NoReplicant),
             }
@@ -198,7 +198,7 @@ fn supported(guarantee: &Guarantee) -> Result<(), Problem> {
     }
 }
 
-fn target(call: &Call) -> &str {
+pub(crate) fn target(call: &Call) -> &str {
     call.head
         .uri
         .path_and_query()
@@ -255,14 +255,14 @@ impl Replicas {
         fits(&known, item.id, item.spot.kind).then_some(known)
     }
 
-    fn concern(&self, call: &Call) -> Concern {
+    fn concern(&self, method: &Method, target: &str) -> Concern {
         let index = self.engine.index();
         // Where there is no replicant, which is nearly everywhere, only the id of one that is not
         // known here matters: nothing else has to be understood of the request.
-        if self.population.is_empty() && !may_hold_id(target(call)) {
+        if self.population.is_empty() && !may_hold_id(target) {
             return Concern::None;
         }
-        let meaning = self.classify(call.head.method.as_str(), target(call));
+        let meaning = self.classify(method.as_str(), target);
         let mention = || match self.population.is_empty() {
             true => Concern::None,
             false => Concern::Mention,

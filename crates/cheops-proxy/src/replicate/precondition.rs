@@ -2,7 +2,9 @@
 //! replica stands at. Whoever leads compares that: a tag of one site says nothing at another.
 
 use cheops_core::Position;
+use cheops_core::operation::Fields;
 use cheops_engine::replication::{Asked, Known, LocalAnswer};
+use cheops_rest::Meaning;
 use http::{HeaderMap, HeaderName, header};
 use time::OffsetDateTime;
 use time::format_description::well_known::Rfc2822;
@@ -15,24 +17,28 @@ struct Expected<'a> {
     any_of: Vec<&'a str>,
     none_of: Vec<&'a str>,
     unmodified_since: Option<&'a str>,
+    /// Versions in its body, by name.
+    versions: Fields,
 }
 
 impl<'a> Expected<'a> {
-    fn of(headers: &'a HeaderMap) -> Option<Expected<'a>> {
+    fn of(headers: &'a HeaderMap, versions: Fields) -> Option<Expected<'a>> {
         let expected = Expected {
             any_of: tags(headers, header::IF_MATCH),
             none_of: tags(headers, header::IF_NONE_MATCH),
             unmodified_since: headers
                 .get(header::IF_UNMODIFIED_SINCE)
                 .and_then(|value| value.to_str().ok()),
+            versions,
         };
         let nothing = expected.any_of.is_empty()
             && expected.none_of.is_empty()
-            && expected.unmodified_since.is_none();
+            && expected.unmodified_since.is_none()
+            && expected.versions.is_empty();
         (!nothing).then_some(expected)
     }
 
-    fn holds(&self, shown: &LocalAnswer) -> bool {
+    fn holds(&self, shown: &LocalAnswer, versions: &Fields) -> bool {
         let there = (200..300).contains(&shown.status);
         let is = |tag: &&str| match *tag {
             "*" => there,
@@ -45,6 +51,10 @@ impl<'a> Expected<'a> {
         (self.any_of.is_empty() || self.any_of.iter().any(is))
             && !self.none_of.iter().any(is)
             && unmodified
+            && self
+                .versions
+                .iter()
+                .all(|(name, value)| versions.get(name) == Some(value))
     }
 }
 
@@ -55,10 +65,16 @@ pub(super) async fn position(
     headers: &HeaderMap,
     asked: &Asked,
 ) -> Result<Option<Position>, Problem> {
-    let Some(expected) = Expected::of(headers) else {
+    let meaning = replicas.classify(&asked.method, &asked.path);
+    let versions = match &meaning {
+        Meaning::Update { item, .. } if item.sub.is_empty() => {
+            replicas.api.expected_versions(&asked.body)
+        }
+        _ => Fields::new(),
+    };
+    let Some(expected) = Expected::of(headers, versions) else {
         return Ok(None);
     };
-    let meaning = replicas.classify(&asked.method, &asked.path);
     if meaning.item().is_some_and(|item| !item.sub.is_empty()) {
         return Err(Problem::NotImplemented(
             "preconditions are checked of a resource itself, not of what lies below it".to_owned(),
@@ -80,7 +96,8 @@ pub(super) async fn position(
         site: replicas.here.clone(),
         detail: "the service did not say how it is now; nothing happened".to_owned(),
     })?;
-    match expected.holds(&shown) {
+    let versions = replicas.api.expected_versions(&shown.body);
+    match expected.holds(&shown, &versions) {
         true => Ok(Some(position)),
         false => Err(Problem::PreconditionFailed),
     }
@@ -112,15 +129,20 @@ mod tests {
             etag: Some("\"7\"".to_owned()),
             modified: Some("Sun, 06 Nov 1994 08:49:37 GMT".to_owned()),
         };
-        let expected = Expected::of(&headers).unwrap();
-        assert_eq!(expected.holds(&shown), holds, "{name}: {value}");
+        let none = Fields::new();
+        let expected = Expected::of(&headers, none.clone()).unwrap();
+        assert_eq!(expected.holds(&shown, &none), holds, "{name}: {value}");
         let gone = LocalAnswer {
             status: 404,
             etag: None,
             modified: None,
             ..shown
         };
-        assert_eq!(expected.holds(&gone), name == "if-none-match", "{name}");
+        assert_eq!(
+            expected.holds(&gone, &none),
+            name == "if-none-match",
+            "{name}"
+        );
     }
 
     #[test]
@@ -138,6 +160,6 @@ mod tests {
             false,
         );
         check("if-unmodified-since", "yesterday", false);
-        assert!(Expected::of(&HeaderMap::new()).is_none());
+        assert!(Expected::of(&HeaderMap::new(), Fields::new()).is_none());
     }
 }

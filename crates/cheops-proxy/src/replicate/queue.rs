@@ -9,7 +9,7 @@ use http::{HeaderMap, Response};
 
 use super::body::of_request;
 use super::write::{self, HandedIn};
-use super::{Concern, answer, here};
+use super::{Concern, answer, here, target};
 use crate::body::{Body, Kept};
 use crate::here::Call;
 use crate::problem::Problem;
@@ -33,7 +33,11 @@ pub(crate) async fn carry(
         return journey.to(&queue.site, call).await;
     }
     // A replicant has its own order, whatever the scope says.
-    match journey.service.replicas.concern(&call) {
+    match journey
+        .service
+        .replicas
+        .concern(&call.head.method, target(&call))
+    {
         Concern::Write(..) | Concern::Below(_) => return here(journey, call).await,
         Concern::None | Concern::Mention | Concern::Read(_) | Concern::Unknown(_) => (),
     }

@@ -1,5 +1,7 @@
 //! A request turned into an operation: ids as clients see them, fields, key, patience.
 
+use std::cell::RefCell;
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -7,7 +9,9 @@ use cheops_core::operation::{
     DoubtBy, Fields, Form, Handover, Kind, Mode, Naming, Repeat, Submission,
 };
 use cheops_core::{Operation, OperationId, Position, ReplicantId, Shape};
-use cheops_engine::replication::{Asked, Content, HOMES, Known, encode, opaque_reference};
+use cheops_engine::replication::{
+    Asked, Content, ENTRY, FOREIGN, HOMES, Known, encode, opaque_reference,
+};
 use cheops_model::{Failover, Guarantee, SiteName};
 use cheops_rest::{
     Body as RestBody, Chosen, FieldFault, Given, Id, Meaning, RewriteError, Side, Written,
@@ -29,6 +33,8 @@ pub(super) struct Draft<'a> {
     pub(super) call: &'a Call,
     pub(super) body: Bytes,
     pub(super) scope: Option<String>,
+    /// Where its workflow entered.
+    pub(super) entry: Option<String>,
     /// Where the values that it shows are at home.
     pub(super) homes: Vec<String>,
     /// How long the service may take.
@@ -128,7 +134,7 @@ impl Draft<'_> {
         let asked = Asked {
             method: method.to_owned(),
             path: target.to_owned(),
-            headers: kept(&self.call.head.headers, &self.homes),
+            headers: self.kept_headers(),
             body: self.body.to_vec(),
             collection: spot.map_or("", |spot| spot.collection).to_owned(),
             kind: spot.map_or("", |spot| spot.kind).to_owned(),
@@ -265,7 +271,13 @@ impl Draft<'_> {
     fn asked(&self) -> Result<Asked, Problem> {
         let Replicas { api, .. } = self.replicas;
         let ids = self.replicas.ids();
-        let map = |id: &Id<'_>| ids.to_meta(id);
+        let foreign = RefCell::new(BTreeSet::new());
+        let map = |id: &Id<'_>| {
+            if ids.is_foreign(id) {
+                foreign.borrow_mut().insert(id.text.to_string());
+            }
+            ids.to_meta(id)
+        };
         let headers = &self.call.head.headers;
         let method = self.call.head.method.as_str();
         let path = api.rewrite_target(target(self.call), map).into_owned();
@@ -288,17 +300,35 @@ impl Draft<'_> {
                 .into_owned(),
             Some(_) => Vec::new(),
         };
+        let mut kept = self.kept_headers();
+        let foreign = foreign.into_inner();
+        if !foreign.is_empty() {
+            let ids: Vec<String> = foreign.into_iter().collect();
+            kept.push((FOREIGN.to_owned(), ids.join(",").into_bytes()));
+        }
         Ok(Asked {
             method: method.to_owned(),
             body,
             content: self.content.clone(),
-            headers: kept(headers, &self.homes),
+            headers: kept,
             path,
             collection,
             kind,
             scope: self.scope.clone(),
             created_ms: unix_ms(),
         })
+    }
+
+    /// Those of the client, and what agents have to know.
+    fn kept_headers(&self) -> Vec<(String, Vec<u8>)> {
+        let mut kept = kept(&self.call.head.headers);
+        if !self.homes.is_empty() {
+            kept.push((HOMES.to_owned(), self.homes.join(";").into_bytes()));
+        }
+        if let Some(entry) = &self.entry {
+            kept.push((ENTRY.to_owned(), entry.clone().into_bytes()));
+        }
+        kept
     }
 
     /// Fixed by the client's key, so that a retry anywhere joins the first.
@@ -337,7 +367,7 @@ fn unix_ms() -> u64 {
 
 /// Headers that the applier of every site sends again. What frames the message, what is between
 /// client and agent, and what says where to answer does not belong to the operation.
-fn kept(headers: &HeaderMap, homes: &[String]) -> Vec<(String, Vec<u8>)> {
+fn kept(headers: &HeaderMap) -> Vec<(String, Vec<u8>)> {
     let passes = |name: &str| {
         !matches!(
             name,
@@ -356,11 +386,7 @@ fn kept(headers: &HeaderMap, homes: &[String]) -> Vec<(String, Vec<u8>)> {
         (name.as_str().to_owned(), value.as_bytes().to_vec())
     };
     let kept = headers.iter().filter(|(name, _)| passes(name.as_str()));
-    let mut kept: Vec<_> = kept.map(pair).collect();
-    if !homes.is_empty() {
-        kept.push((HOMES.to_owned(), homes.join(";").into_bytes()));
-    }
-    kept
+    kept.map(pair).collect()
 }
 
 fn content_type(asked: &Asked) -> Option<&str> {

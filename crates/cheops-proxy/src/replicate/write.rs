@@ -17,6 +17,7 @@ use super::content;
 use super::submission::Draft;
 use crate::body::Body;
 use crate::here::Call;
+use crate::passage;
 use crate::problem::Problem;
 use crate::route::Journey;
 
@@ -155,6 +156,7 @@ pub(super) fn draft<'a>(
         call,
         body,
         scope: scope.and_then(|scope| Some(scope.to_str().ok()?.to_owned())),
+        entry: journey.trail.map(passage::write_entry),
         patience_ms: journey.patience.time_left(now).as_millis() as u64,
         content,
     }

@@ -19,7 +19,7 @@ use cheops_engine::identity::Identity;
 use cheops_engine::mesh::{Announcement, Mesh, MeshConfig, ServiceAnnouncement, new_incarnation};
 use cheops_engine::replication::{ReplicatedService, Replication, ReplicationConfig};
 use cheops_engine::{LocalService, follow_picture};
-use cheops_proxy::{HomeBook, Links, Proxy, ServiceConfig, Sockets};
+use cheops_proxy::{HomeBook, Links, Passage, Proxy, ServiceConfig, Sockets};
 use tokio::io::AsyncReadExt;
 use tokio::net::TcpListener;
 use tokio::signal::unix::{SignalKind, signal};
@@ -95,6 +95,8 @@ async fn serve(config: Config, identity: Identity, args: &AgentArgs) -> anyhow::
     let (proxy_config, backends) = Backends::default().proxy_config(&config).await;
     let homes = HomeBook::of(&proxy_config);
     let shown_to = homes.clone();
+    let passage = Passage::of(&proxy_config, picture.clone());
+    let carried_by = passage.clone();
     let replication = Replication::start(ReplicationConfig {
         here: site.clone(),
         data_dir,
@@ -106,6 +108,7 @@ async fn serve(config: Config, identity: Identity, args: &AgentArgs) -> anyhow::
         blobs: config.blobs.clone(),
         events: events.clone(),
         shown: Arc::new(move |told, headers| shown_to.learn_logged(told, headers)),
+        carry: Arc::new(move |service, headers| carried_by.carry(service, headers)),
     })
     .context("key `data`")?;
     let links = Links {
@@ -114,6 +117,7 @@ async fn serve(config: Config, identity: Identity, args: &AgentArgs) -> anyhow::
         acceptor: mesh.acceptor(),
         replication: replication.clone(),
         homes,
+        passage,
     };
     let proxy = Proxy::start(proxy_config, sockets, links, stopping.clone())?;
 

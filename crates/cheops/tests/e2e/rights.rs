@@ -157,7 +157,7 @@ async fn a_precondition_holds_for_the_replica_that_the_client_saw() {
     assert_eq!(there.status, 412);
 
     // The follower is behind: what its client saw is not what is there now, and the leader knows.
-    notes[1].state().token = Some("second-secret".to_owned());
+    notes[1].state().frozen = true;
     assert_eq!(write(1, "*", "d").await.status, 200);
     eventually("the follower waits", || async {
         let told = admin(mesh.site(2).admin, &format!("/v1/resources/{meta}"))
@@ -168,16 +168,50 @@ async fn a_precondition_holds_for_the_replica_that_the_client_saw() {
             .then_some(())
     })
     .await;
-    notes[1].state().token = None;
     let seen = read(2).await;
     let late = write(2, &seen, "lost").await;
-    assert!(
-        late.status == 412 || notes[1].all()[0]["text"] == "d",
-        "{late:?}"
-    );
+    assert_eq!(late.status, 412, "{late:?}");
+    assert_eq!(notes[0].all()[0]["text"], "d");
     for notes in &notes {
         let heads = notes.state().heads.concat().to_ascii_lowercase();
         assert!(!heads.contains("if-match") && !heads.contains("if-none-match"));
         assert_ne!(notes.all()[0]["text"], "lost");
+    }
+}
+
+#[tokio::test]
+async fn a_version_in_a_body_is_each_sites_own() {
+    let Stage { mesh, notes, meta } = stage().await;
+    notes[0].state().revisions = Some("of-site1-");
+    notes[1].state().revisions = Some("of-site2-");
+    let path = format!("/notes/{meta}");
+    let rights = [("Authorization", "first-secret")];
+    let read = async |site| {
+        let read = at(&mesh, site, "GET", &path, &rights, Value::Null).await;
+        read.json()["_rev"].as_str().unwrap().to_owned()
+    };
+    let write = async |site, revision: &str, value: &str| {
+        let body = json!({ "_rev": revision, "text": value });
+        at(&mesh, site, "PATCH", &path, &rights, body).await
+    };
+    let seen = read(1).await;
+    let changed = write(1, &seen, "b").await;
+    assert_eq!(changed.status, 200, "{changed:?}");
+    converged(&mesh, 1, &meta).await;
+    let late = write(1, &seen, "lost").await;
+    assert_eq!(
+        (late.status, late.problem().as_str()),
+        (412, "precondition-failed")
+    );
+
+    // At a follower its own revision counts, and the leader's service gets the leader's.
+    let seen = read(2).await;
+    assert!(seen.starts_with("of-site2-"), "{seen}");
+    assert_eq!(write(2, &read(1).await, "lost").await.status, 412);
+    let changed = write(2, &seen, "c").await;
+    assert_eq!(changed.status, 200, "{changed:?}");
+    converged(&mesh, 2, &meta).await;
+    for notes in &notes {
+        assert_eq!(notes.all()[0]["text"], "c");
     }
 }

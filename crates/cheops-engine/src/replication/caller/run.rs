@@ -35,6 +35,13 @@ impl Desk<'_> {
             Ok(found) => found,
             Err(outcome) => return outcome,
         };
+        let body = match local.filter(|_| op.kind == Kind::Update) {
+            Some(local) => match self.of_own_version(&asked, local, body).await {
+                Ok(body) => body,
+                Err(outcome) => return outcome,
+            },
+            None => body,
+        };
         let with = With::All(self.api());
         let Some(request) = request(&asked.method, &target, &asked, &with, body) else {
             return refused(Refusal::Verdict, UNPROCESSABLE);
@@ -50,6 +57,24 @@ impl Desk<'_> {
             Ok(heard) => self.outcome(call, &heard, &asked, None),
             Err(outcome) => outcome,
         }
+    }
+
+    /// The body with the versions that the resource has here, if it names any: whoever leads has compared those that its
+    /// client expected.
+    async fn of_own_version(
+        &self,
+        asked: &Asked,
+        local: &str,
+        body: Vec<u8>,
+    ) -> Result<Vec<u8>, Outcome> {
+        if self.api().expected_versions(&body).is_empty() {
+            return Ok(body);
+        }
+        let item = self.item(asked, local);
+        let heard = self.get(&item, asked, ANSWER_BYTES_MAX).await;
+        let heard = heard.map_err(|_| Outcome::NotSent)?;
+        let shown = heard.body.as_deref().unwrap_or_default();
+        Ok(self.api().with_versions(&body, shown).into_owned())
     }
 
     /// Why it has to wait, if it has to.

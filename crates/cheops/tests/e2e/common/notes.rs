@@ -19,6 +19,10 @@ pub(crate) struct State {
     pub(crate) token: Option<String>,
     /// Creates are answered 204, and nobody is told what was made.
     pub(crate) names_no_id: bool,
+    /// Nobody's rights are good enough for a change.
+    pub(crate) frozen: bool,
+    /// Notes show a `_rev` that begins so, and a change has to name it.
+    pub(crate) revisions: Option<&'static str>,
     /// There is no list of notes.
     pub(crate) hides_list: bool,
     /// Heads of requests, in order.
@@ -143,10 +147,16 @@ impl State {
                 }
             }
             ("GET", Some(id)) if self.notes.contains_key(&id) => self.show(id, 200),
+            ("PATCH", Some(_)) if self.frozen => refuse(401),
             ("PATCH", Some(id)) if self.notes.contains_key(&id) => {
+                let revision = self.revision(self.notes[&id].0);
+                if revision.is_some_and(|revision| written["_rev"] != revision) {
+                    return refuse(409);
+                }
                 let (version, note) = self.notes.get_mut(&id).unwrap();
                 *version += 1;
-                for (name, value) in written.as_object().into_iter().flatten() {
+                let written = written.as_object().into_iter().flatten();
+                for (name, value) in written.filter(|(name, _)| *name != "_rev") {
                     note[name] = value.clone();
                 }
                 self.show(id, 200)
@@ -177,10 +187,18 @@ impl State {
 
     fn show(&self, id: u64, status: u16) -> Reply {
         let (version, note) = &self.notes[&id];
+        let mut note = note.clone();
+        if let Some(revision) = self.revision(*version) {
+            note["_rev"] = json!(revision);
+        }
         Reply {
             status,
             headers: format!("ETag: \"{id}-{version}\"\r\n"),
             body: note.to_string(),
         }
+    }
+
+    fn revision(&self, version: u64) -> Option<String> {
+        Some(format!("{}{version}", self.revisions?))
     }
 }

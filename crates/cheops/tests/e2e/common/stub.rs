@@ -41,6 +41,11 @@ impl Stub {
         self.seen.load(Ordering::SeqCst)
     }
 
+    /// How many answers it may give now.
+    pub(crate) fn released(&self) -> usize {
+        self.permits.available_permits()
+    }
+
     /// Lets one held answer go.
     pub(crate) fn release(&self) {
         self.permits.add_permits(1);
