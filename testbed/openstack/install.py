@@ -75,7 +75,11 @@ def python(bed):
     print(f"installing {', '.join(wanted)} (PyPI, some minutes)", flush=True)
     if not succeeds([bed.bin("pip"), "download", "-q", "--no-deps", "-d", bed.home / "probe", "pbr"]):
         skip("needs PyPI, which cannot be reached")
-    call([bed.bin("pip"), "install", "-q", "-c", HERE / "pins.txt", *wanted])
+    fetched = subprocess.run([bed.bin("pip"), "install", "-q", "-c", HERE / "pins.txt", *wanted],
+                             capture_output=True, text=True)
+    if fetched.returncode != 0:
+        said = fetched.stderr.strip().splitlines() or ["nothing"]
+        skip(f"needs all of {HERE / 'pins.txt'} from PyPI; pip said: {said[-1]}")
     mark.write_text(" ".join([pins, *wanted]))
 
 

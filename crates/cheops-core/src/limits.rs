@@ -78,3 +78,16 @@ pub const LEASE_TRUST_MS: u64 = 2_400;
 
 /// How often a leader renews its lease.
 pub const LEASE_RENEW_MS: u64 = 500;
+
+/// How often answers are looked through for those that need not be kept any longer: all of them are.
+pub const ANSWERS_EVERY_MS: u64 = 600_000;
+
+/// Answers kept in memory as they are, where the others can be read back: retries come soon or never.
+pub const ANSWERS_WHOLE_MAX: usize = 256;
+
+/// Replicants kept in memory though nothing is under way with them: what was changed is often changed again. Beyond, the
+/// one that has been idle for longest rests.
+pub const IDLE_MAX: usize = 256;
+
+/// Sets of things that resting replicants have in common, each kept once. Beyond, it is begun anew; nothing else changes.
+pub const KINS_MAX: usize = 4_096;

@@ -6,7 +6,7 @@
 use cheops_model::record::{First, Record};
 pub use cheops_model::record::{RecordFault, decode, encode};
 
-use crate::eventual::{AnswerRecord, Kept, OutboxRecord, ReplicantRecord, SiteRecord};
+use crate::eventual::{AnswerRecord, Kept, Mark, OutboxRecord, ReplicantRecord, SiteRecord};
 
 /// Where a record lives.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -21,6 +21,8 @@ pub enum Table {
     Answers,
     /// By operation: what this site still has to hand to a leader.
     Outbox,
+    /// By replicant: whether something is under way with it.
+    Marks,
 }
 
 /// Records that have had one form so far.
@@ -42,7 +44,8 @@ first_version! {
     b"REPL": ReplicantRecord,
     b"LOGE": Kept,
     b"ANSW": AnswerRecord,
-    b"OUTB": OutboxRecord
+    b"OUTB": OutboxRecord,
+    b"MARK": Mark
 }
 
 pub(crate) fn key_of(id: u128) -> Vec<u8> {

@@ -3,15 +3,15 @@
 mod common;
 
 use cheops_core::eventual::Kept;
-use cheops_core::eventual::{FoundRecords, Tuning};
+use cheops_core::eventual::{Reader, Tuning};
 use cheops_core::operation::Mode;
 use cheops_core::record::{RecordFault, decode};
 use cheops_core::{Birth, Event, MeshKey, Now, Output, ReplicantId, Site, Table};
-use common::{Bench, applied, create, name, update};
+use common::{Bench, Records, applied, create, name, update};
 use proptest::prelude::*;
 
 /// A small story that leaves a record in every table of `b`.
-fn story() -> FoundRecords {
+fn story() -> Records {
     let sites = &["a", "b"];
     let mut bench = Bench::new(sites);
     bench.submit("b", 1, create(7, sites));
@@ -32,14 +32,16 @@ fn story() -> FoundRecords {
     found
 }
 
-fn start(found: FoundRecords) -> Site {
+fn start(found: Records) -> Site {
     let birth = Birth {
         me: name("b"),
         key: MeshKey::new([1; 32]),
         tuning: Tuning::default(),
         incarnation: 1,
         peers: vec![name("a"), name("b")],
-        found,
+        found: Box::new(found.into_iter()),
+        archive: None,
+        reader: Reader::default(),
         bug: None,
     };
     Site::start(birth, Now { monotonic_ms: 5 }, &mut Output::new())
@@ -52,6 +54,7 @@ fn fixture(table: Table) -> &'static [u8] {
         Table::Log => include_bytes!("fixtures/log-1.bin"),
         Table::Answers => include_bytes!("fixtures/answer-1.bin"),
         Table::Outbox => include_bytes!("fixtures/outbox-1.bin"),
+        Table::Marks => include_bytes!("fixtures/mark-1.bin"),
     }
 }
 
@@ -62,6 +65,7 @@ fn path(table: Table) -> String {
         Table::Log => "log",
         Table::Answers => "answer",
         Table::Outbox => "outbox",
+        Table::Marks => "mark",
     };
     format!("{}/tests/fixtures/{name}-1.bin", env!("CARGO_MANIFEST_DIR"))
 }
@@ -74,6 +78,7 @@ fn records_of_version_1_are_written_as_they_always_were() {
         Table::Log,
         Table::Answers,
         Table::Outbox,
+        Table::Marks,
     ];
     let found = story();
     for table in tables {
@@ -100,6 +105,36 @@ fn records_of_version_1_are_read() {
     let view = site.replicant(ReplicantId(7)).unwrap();
     assert_eq!(view.rows[&name("b")].local.as_deref(), Some("22"));
     assert_eq!(site.outbox().count(), 1);
+}
+
+/// What stands beside a replicant that is the same on both sites.
+fn resting_mark() -> Vec<u8> {
+    let sites = &["a", "b"];
+    let mut bench = Bench::new(sites);
+    bench.submit("b", 1, create(7, sites));
+    for site in ["b", "a"] {
+        let (call, _) = bench.call_at(site);
+        bench.outcome(site, call, applied(Some("22")));
+        bench.settle();
+    }
+    assert_eq!(bench.sites[&name("b")].populations(), (0, 1));
+    let mut found = bench.found("b").into_iter();
+    let mark = found.find(|(table, ..)| *table == Table::Marks);
+    mark.expect("it has one").2
+}
+
+#[test]
+fn the_mark_of_a_resting_replicant_is_written_as_it_always_was() {
+    let path = format!(
+        "{}/tests/fixtures/mark-resting-1.bin",
+        env!("CARGO_MANIFEST_DIR")
+    );
+    let mark = resting_mark();
+    if std::env::var_os("CHEOPS_KEEP_FIXTURES").is_some() {
+        std::fs::write(&path, &mark).expect("a fixture can be written");
+    }
+    let kept = std::fs::read(path).expect("a fixture can be read");
+    assert_eq!(mark, kept, "a new form is a new version");
 }
 
 #[test]

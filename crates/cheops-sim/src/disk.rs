@@ -1,17 +1,15 @@
 //! A disk: the store in memory that agents are tested with. It tears the write an agent stops in, and can be put back
 //! to what it was; what is read from it has gone through the same trait as on a real one.
 
+use std::sync::Arc;
+
+use cheops_core::eventual::Archive;
 use cheops_core::{Change, Table};
 use cheops_store::memory::{Fault, MemoryDisk, MemoryStore, Snapshot};
 use cheops_store::{Batch, KeyRange, Store};
 
-const TABLES: [Table; 5] = [
-    Table::Site,
-    Table::Replicants,
-    Table::Log,
-    Table::Answers,
-    Table::Outbox,
-];
+/// What an agent reads when it starts; the rest it reads when it needs it.
+const AT_START: [Table; 4] = [Table::Site, Table::Marks, Table::Answers, Table::Outbox];
 
 /// Entries in one read: small, so that pages are turned.
 const PAGE: usize = 64;
@@ -19,20 +17,20 @@ const PAGE: usize = 64;
 /// What is on it.
 pub struct Disk {
     disk: MemoryDisk,
-    store: MemoryStore,
+    store: Arc<MemoryStore>,
 }
 
 impl Disk {
     /// An empty one.
     pub fn new(seed: u64) -> Disk {
         let disk = MemoryDisk::new(seed);
-        let store = disk.open();
+        let store = Arc::new(disk.open());
         Disk { disk, store }
     }
 
     /// An agent starts on it.
     pub fn open(&mut self) {
-        self.store = self.disk.open();
+        self.store = Arc::new(self.disk.open());
     }
 
     /// Applies a batch.
@@ -53,27 +51,24 @@ impl Disk {
         self.disk.crash();
     }
 
-    /// Everything, in order.
+    /// What a start needs, in order.
     pub fn read(&self) -> Vec<(Table, Vec<u8>, Vec<u8>)> {
-        let mut found = Vec::new();
-        for table in TABLES {
-            let mut range = Some(KeyRange::all());
-            while let Some(next) = range {
-                let page = self.store.scan(place(table), next, PAGE);
-                let page = page.expect("nothing was ordered to go wrong");
-                let entry = |(key, value)| (table, key, value);
-                found.extend(page.entries.into_iter().map(entry));
-                range = page.next;
-            }
-        }
-        found
+        let of = |table| {
+            let entries = scan(&self.store, table, KeyRange::all()).into_iter();
+            entries.map(move |(key, value)| (table, key, value))
+        };
+        AT_START.into_iter().flat_map(of).collect()
+    }
+
+    /// Reads back the rest, for as long as this run lasts.
+    pub fn archive(&self) -> Arc<dyn Archive> {
+        Arc::new(Shelved(self.store.clone()))
     }
 
     /// The keys of one table.
     pub fn keys(&self, table: Table) -> impl Iterator<Item = Vec<u8>> {
-        let all = self.read().into_iter();
-        all.filter(move |(of, ..)| *of == table)
-            .map(|(_, key, _)| key)
+        let all = scan(&self.store, table, KeyRange::all()).into_iter();
+        all.map(|(key, _)| key)
     }
 
     /// A copy of what is on it.
@@ -87,6 +82,25 @@ impl Disk {
     }
 }
 
+struct Shelved(Arc<MemoryStore>);
+
+impl Archive for Shelved {
+    fn read(&self, table: Table, prefix: &[u8]) -> Option<Vec<(Vec<u8>, Vec<u8>)>> {
+        Some(scan(&self.0, table, KeyRange::prefix(prefix)))
+    }
+}
+
+fn scan(store: &MemoryStore, table: Table, range: KeyRange) -> Vec<(Vec<u8>, Vec<u8>)> {
+    let (mut found, mut range) = (Vec::new(), Some(range));
+    while let Some(next) = range {
+        let page = store.scan(place(table), next, PAGE);
+        let page = page.expect("nothing was ordered to go wrong");
+        found.extend(page.entries);
+        range = page.next;
+    }
+    found
+}
+
 fn place(table: Table) -> cheops_store::Table {
     match table {
         Table::Site => cheops_store::Table::Sites,
@@ -94,6 +108,7 @@ fn place(table: Table) -> cheops_store::Table {
         Table::Log => cheops_store::Table::Log,
         Table::Answers => cheops_store::Table::Idempotency,
         Table::Outbox => cheops_store::Table::Outbox,
+        Table::Marks => cheops_store::Table::Meta,
     }
 }
 

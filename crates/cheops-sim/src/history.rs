@@ -225,10 +225,11 @@ impl History {
         }
     }
 
-    /// True if a disk that could have been the only one to know of `at_ms` was put back to before.
-    pub fn is_excused(&self, hosts: &BTreeSet<usize>, at_ms: u64) -> bool {
+    /// True if a disk that could have been the only one to know what was heard at `at_ms` was put back to before. What is
+    /// heard was said at some time since `asked_ms`.
+    pub fn is_excused(&self, hosts: &BTreeSet<usize>, asked_ms: u64, at_ms: u64) -> bool {
         let lost = |restore: &Restore| {
-            hosts.contains(&restore.host) && restore.backup_ms <= at_ms && at_ms <= restore.at_ms
+            hosts.contains(&restore.host) && restore.backup_ms <= at_ms && asked_ms <= restore.at_ms
         };
         self.restores.iter().any(lost)
     }

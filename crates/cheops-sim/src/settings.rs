@@ -41,6 +41,8 @@ pub struct Settings {
     pub hot: u64,
     /// Entries kept for a site that is away, how much, and for how long.
     pub retain: (usize, usize, u64),
+    /// Replicants kept in memory though nothing is under way with them. Not drawn: from the number of the seed.
+    pub idle_max: usize,
 }
 
 impl Settings {
@@ -73,6 +75,7 @@ impl Settings {
                 (256, 60, 1 << 40),
                 (256, 1 << 20, 4_000),
             ][rng.below(5)],
+            idle_max: 0,
         }
     }
 }

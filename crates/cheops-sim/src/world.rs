@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use cheops_core::eventual::{Bug, Repair, Tuning};
+use cheops_core::eventual::{Bug, Reader, Repair, Tuning};
 use cheops_core::{
     Birth, Call, CallId, ClientId, Envelope, Event, MeshKey, Now, OperationId, Outcome, Output,
     ReplicantId, Site, Submission,
@@ -161,7 +161,10 @@ impl World {
     /// The world of a seed, before anything has happened.
     pub fn new(seed: u64, bug: Option<Bug>, trace: bool) -> World {
         let mut rng = Rng::new(seed);
-        let settings = Settings::draw(&mut rng);
+        let settings = Settings {
+            idle_max: [0, 0, 2, 256][seed as usize % 4],
+            ..Settings::draw(&mut rng)
+        };
         let network = Network::new(settings.sites);
         let mut world = World {
             rng,
@@ -349,6 +352,7 @@ impl World {
             retain_entries: self.settings.retain.0,
             retain_bytes: self.settings.retain.1,
             retain_ms: self.settings.retain.2,
+            idle_max: self.settings.idle_max,
         };
         let mut out = Output::new();
         one.disk.open();
@@ -360,7 +364,9 @@ impl World {
             tuning,
             incarnation,
             peers,
-            found,
+            found: Box::new(found.into_iter()),
+            archive: Some(one.disk.archive()),
+            reader: Reader::default(),
             bug: self.bug,
         };
         let core = Site::start(birth, now, &mut out);
@@ -385,7 +391,9 @@ impl World {
         core.step(now, event, &mut out);
         let weight = core.weight();
         self.history.peak_weight = self.history.peak_weight.max(weight);
-        if !out.is_silent() {
+        if out.is_silent() {
+            core.rest();
+        } else {
             self.speak(host, out);
         }
     }
@@ -414,6 +422,8 @@ impl World {
         let core = self.hosts[host].core.as_ref().expect("it has just spoken");
         self.history.see(self.now_ms, host, &changes, core);
         self.hosts[host].disk.commit(changes);
+        let core = self.hosts[host].core.as_mut();
+        core.expect("it has just spoken").rest();
         let count = effects.len();
         for (done, effect) in effects.into_iter().enumerate() {
             let stop = (point == 1 && done == 0) || (point == 2 && done == count / 2);

@@ -97,7 +97,8 @@ impl Site {
         if !self.shared.record.removed.insert(gone.clone()) {
             return;
         }
-        for (id, replicant) in &mut self.replicants {
+        self.wake_all_of(gone);
+        for (id, replicant) in self.replicants.awake_mut() {
             if !replicant.is_involved(gone) {
                 continue;
             }

@@ -11,6 +11,7 @@ impl Site {
     /// Somebody has waited long enough.
     pub(super) fn end_wait(&mut self, op: OperationId, out: &mut Output) {
         let now_ms = self.shared.now_ms;
+        self.wake_for_operation(op);
         let Some(waiters) = self.shared.waiters.get_mut(&op) else {
             return;
         };

@@ -1,4 +1,4 @@
-//! What can be told of a replicant without copying anything: for lists, sums and counters over all of them.
+//! What can be told of a replicant without copying anything that is in memory: for lists, sums and counters.
 
 use std::collections::BTreeMap;
 
@@ -6,19 +6,19 @@ use cheops_model::SiteName;
 
 use super::log::Body;
 use super::message::Row;
-use super::replicant::{Mend, Recovery, Replicant};
+use super::replicant::{Mend, Recovery};
+use super::shelf::Held;
 use super::site::Site;
 use crate::ids::{Epoch, ReplicantId};
 use crate::operation::{Fields, Form, Handover, Kind, Operation};
 
 /// One replicant, at a glance.
-#[derive(Clone, Copy)]
 pub struct Glance<'a> {
     me: &'a SiteName,
-    replicant: &'a Replicant,
+    replicant: Held<'a>,
 }
 
-impl<'a> Glance<'a> {
+impl Glance<'_> {
     /// Which.
     pub fn id(&self) -> ReplicantId {
         self.replicant.record.id
@@ -30,12 +30,12 @@ impl<'a> Glance<'a> {
     }
 
     /// Which API.
-    pub fn service(&self) -> &'a str {
+    pub fn service(&self) -> &str {
         &self.replicant.record.service
     }
 
     /// The id that clients see; none until the first service has made it.
-    pub fn meta(&self) -> Option<&'a str> {
+    pub fn meta(&self) -> Option<&str> {
         self.replicant.record.meta.as_deref()
     }
 
@@ -45,12 +45,12 @@ impl<'a> Glance<'a> {
     }
 
     /// How it was made.
-    pub fn create(&self) -> Option<&'a Operation> {
+    pub fn create(&self) -> Option<&Operation> {
         self.replicant.record.create.as_ref()
     }
 
     /// Whom this site follows.
-    pub fn epoch(&self) -> &'a Epoch {
+    pub fn epoch(&self) -> &Epoch {
         &self.replicant.record.epoch
     }
 
@@ -60,7 +60,7 @@ impl<'a> Glance<'a> {
     }
 
     /// All replicas.
-    pub fn rows(&self) -> &'a BTreeMap<SiteName, Row> {
+    pub fn rows(&self) -> &BTreeMap<SiteName, Row> {
         &self.replicant.record.rows
     }
 
@@ -87,7 +87,7 @@ impl<'a> Glance<'a> {
     }
 
     /// Where the request entered that this site's service is being asked about, or is asked about next.
-    pub fn origin(&self) -> Option<&'a SiteName> {
+    pub fn origin(&self) -> Option<&SiteName> {
         let gate = self.replicant.record.gate.as_ref();
         let latest = || {
             let entries = self.replicant.log.iter();
@@ -133,7 +133,7 @@ impl<'a> Glance<'a> {
     }
 
     /// Every operation that some site may still have to run, or that somebody has to decide about.
-    pub fn open_operations(&self) -> impl Iterator<Item = &'a Operation> + use<'a> {
+    pub fn open_operations(&self) -> impl Iterator<Item = &Operation> {
         let rows = self.replicant.record.rows.values();
         let everywhere = rows.map(|row| row.applied).min().unwrap_or(0);
         let open = self.replicant.log.iter().filter_map(move |kept| {
@@ -165,22 +165,37 @@ impl<'a> Glance<'a> {
     }
 
     /// Conflicts nobody has resolved.
-    pub fn parked(&self) -> impl Iterator<Item = &'a Operation> + use<'a> {
+    pub fn parked(&self) -> impl Iterator<Item = &Operation> {
         self.replicant.log.parked()
     }
 }
 
 impl Site {
-    /// Every replicant of this site, at a glance.
+    /// Every replicant of this site, at a glance. Those that rest are read from the disk one after the other, which takes
+    /// its time; [`Site::awake`] and [`Site::resting`] tell without.
     pub fn glances(&self) -> impl Iterator<Item = Glance<'_>> {
         let me = &self.shared.me;
-        let replicants = self.replicants.values();
+        let replicants = self.replicants.each();
         replicants.map(move |replicant| Glance { me, replicant })
+    }
+
+    /// Those that are in memory: everything that something is under way with, and some more.
+    pub fn awake(&self) -> impl Iterator<Item = Glance<'_>> {
+        let me = &self.shared.me;
+        let awake = self.replicants.awake().map(Held::Awake);
+        awake.map(move |replicant| Glance { me, replicant })
+    }
+
+    /// Those that may name a content that is kept elsewhere.
+    pub fn with_contents(&self) -> impl Iterator<Item = Glance<'_>> {
+        let resting = self.resting().filter(|(_, kin)| kin.has_content);
+        self.awake()
+            .chain(resting.filter_map(|(id, _)| self.glance(id)))
     }
 
     /// One replicant, at a glance.
     pub fn glance(&self, id: ReplicantId) -> Option<Glance<'_>> {
-        let replicant = self.replicants.get(&id)?;
+        let replicant = self.replicants.held(id)?;
         let me = &self.shared.me;
         Some(Glance { me, replicant })
     }

@@ -1,9 +1,12 @@
 //! Replicas in the order of a leader's log. See docs/book/src/replication.md for the picture.
 //!
 //! `site` takes events; `submit`, `outbox` bring requests to the leader; `gate` asks its service; `log`, `send`
-//! spread what was ordered; `apply` runs it; `promote`, `restore` are for when leaders and disks change.
+//! spread what was ordered; `apply` runs it; `promote`, `restore` are for when leaders and disks change; `rest`, `shelf`
+//! keep what is done out of memory.
 
+mod answers;
 mod apply;
+mod archive;
 mod command;
 mod follow;
 mod gate;
@@ -18,10 +21,12 @@ mod places;
 mod planted;
 mod promote;
 mod replicant;
+mod rest;
 mod restore;
 mod send;
 mod settle;
 mod shared;
+mod shelf;
 mod site;
 mod sound;
 mod start;
@@ -31,6 +36,8 @@ mod submit;
 mod view;
 mod wake;
 
+pub(crate) use answers::AnswerRecord;
+pub use archive::{Archive, Kin, Mark, Reader, Summary};
 pub use glance::Glance;
 pub use log::{Base, Body, Entry, Kept, Runs, Stage};
 pub use message::{Header, Message, ReplicaState, Result, Row};
@@ -38,7 +45,7 @@ pub use message::{Header, Message, ReplicaState, Result, Row};
 pub use planted::Bug;
 pub(crate) use replicant::Record as ReplicantRecord;
 pub use shared::Tuning;
-pub(crate) use shared::{AnswerRecord, OutboxRecord, SiteRecord};
+pub(crate) use shared::{OutboxRecord, SiteRecord};
 pub use site::{Event, Found as FoundRecords, Now, Quarantined, Repair, Site};
 pub use start::Birth;
 pub use steps::{OperationView, Progress, Step};

@@ -89,10 +89,7 @@ impl Site {
     }
 
     fn has_answer(&self, op: OperationId) -> bool {
-        self.shared
-            .answers
-            .get(&op)
-            .is_some_and(|(record, _)| record.answer.is_some())
+        self.shared.answers.is_answered(op)
     }
 
     fn offer_again(&mut self, op: Operation, fork: u64, out: &mut Output) {
@@ -183,9 +180,9 @@ impl Site {
             Mode::Wait(ms) => self.shared.now_ms + ms,
             Mode::Async => self.shared.now_ms,
         });
-        if let Some((record, _)) = self.shared.answers.get(&op) {
+        if let Some(record) = self.shared.answers.get(op) {
             let answer = if record.digest == digest {
-                record.answer.clone()
+                record.answer
             } else {
                 Some(Answer::KeyReused)
             };
@@ -210,8 +207,7 @@ impl Site {
         let shared = &mut self.shared;
         let queue = self
             .replicants
-            .entry(id)
-            .or_insert_with(|| Replicant::conceive(&submission, id, shared));
+            .get_or_insert_with(id, || Replicant::conceive(&submission, id, shared));
         let problem = match queue.leads(&shared.me) {
             false => Some(Problem::Recovering),
             true => {

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use super::log::Log;
 use super::replicant::Replicant;
 use super::site::Site;
 use crate::ids::{OperationId, ReplicantId};
@@ -44,11 +45,26 @@ impl Replicant {
     }
 }
 
+impl Placed {
+    /// What a replicant that rested had entered there: all but what made it, which is found by its own name.
+    pub(super) fn assume(&mut self, log: &Log, id: ReplicantId) {
+        let logged = log.iter().map(|kept| kept.entry.body.operation());
+        self.operations = logged.filter(|op| op.0 != id.0).collect();
+    }
+}
+
 impl Site {
-    /// Whose it is, if it is not finished here.
+    /// Whose it is, if it is not finished here and something is under way with that.
     pub(super) fn place_of(&self, op: OperationId) -> Option<&Replicant> {
-        let replicant = self.replicants.get(self.places.get(&op)?)?;
+        let replicant = self.replicants.if_awake(&self.place(op)?)?;
         replicant.digest_of(op).is_some().then_some(replicant)
+    }
+
+    /// Whose it may be. What makes a replicant has its name.
+    pub(super) fn place(&self, op: OperationId) -> Option<ReplicantId> {
+        let made = ReplicantId(op.0);
+        let made = || self.replicants.contains_key(&made).then_some(made);
+        self.places.get(&op).copied().or_else(made)
     }
 
     /// The record of it is gone.

@@ -32,6 +32,7 @@ pub enum Bug {
     LoseTaken,
     IgnoreDigestOfTaken,
     RunExpiredOnOldDisk,
+    RestUnconfirmed,
 }
 
 impl Bug {
@@ -63,5 +64,6 @@ impl Bug {
         Bug::LoseTaken,
         Bug::IgnoreDigestOfTaken,
         Bug::RunExpiredOnOldDisk,
+        Bug::RestUnconfirmed,
     ];
 }

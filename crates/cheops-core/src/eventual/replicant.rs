@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 use super::log::{Base, Body, Log, Stage};
 use super::message::{Header, ReplicaState, Row};
 use super::promote::Candidacy;
+use super::rest::Wrote;
 use super::shared::Shared;
 use crate::ids::{Boot, Epoch, OperationId, ReplicantId};
 use crate::operation::{DoubtBy, Fields, Form, Handover, Kind, Naming, Operation, Submission};
@@ -140,8 +141,6 @@ pub(crate) struct Replicant {
     pub(crate) leader_last: u64,
     /// The row as it was last given a version.
     pub(crate) shown: Option<Row>,
-    /// The highest index that was ever sent, in this run.
-    pub(crate) sent: u64,
     pub(crate) report_ms: u64,
     pub(crate) report_pause_ms: u64,
     pub(crate) heard: Option<(Boot, u64)>,
@@ -149,8 +148,19 @@ pub(crate) struct Replicant {
     pub(crate) deadlines: BTreeMap<u64, u64>,
     pub(crate) woken: bool,
     pub(crate) placed: super::places::Placed,
+    pub(crate) marked: Marked,
+    /// Its place among those that nothing is under way with.
+    pub(crate) idle_since: Option<u64>,
     /// Of the record as it is on disk: a copy would double what a replicant weighs in memory.
     saved: Option<Digest>,
+}
+
+/// What its mark on disk says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Marked {
+    Not,
+    Awake,
+    Resting,
 }
 
 /// Enough of a hash that two records of one replicant never share it.
@@ -181,7 +191,6 @@ impl Replicant {
             confirmed_applied: 0,
             leader_last: 0,
             shown: None,
-            sent: 0,
             report_ms: 0,
             report_pause_ms: 0,
             heard: None,
@@ -189,6 +198,8 @@ impl Replicant {
             deadlines: BTreeMap::new(),
             woken: true,
             placed: super::places::Placed::default(),
+            marked: Marked::Not,
+            idle_since: None,
             saved: None,
         }
     }
@@ -372,8 +383,9 @@ impl Replicant {
     }
 
     /// Writes what differs from what is on disk.
-    pub(crate) fn save(&mut self, shared: &Shared, out: &mut Output) {
+    pub(crate) fn save(&mut self, shared: &Shared, out: &mut Output) -> Wrote {
         let id = self.record.id.0;
+        let before = out.records();
         for (index, kept) in self.log.take_dirty() {
             if !shared.planted(super::planted::Bug::SkipLogWrite) {
                 out.write(Table::Log, log_key(id, index), Some(encode(&kept)));
@@ -396,6 +408,10 @@ impl Replicant {
             out.write(Table::Replicants, key_of(id), Some(bytes));
             self.saved = now;
         }
+        match out.records() > before {
+            true => Wrote::Something,
+            false => Wrote::Nothing,
+        }
     }
 
     /// Removes every trace from disk.
@@ -405,6 +421,9 @@ impl Replicant {
             out.write(Table::Log, log_key(id, kept.entry.index), None);
         }
         out.write(Table::Replicants, key_of(id), None);
+        if self.marked != Marked::Not {
+            out.write(Table::Marks, key_of(id), None);
+        }
     }
 
     pub(crate) fn back_off(&mut self, now_ms: u64, (first, most): (u64, u64)) {

@@ -32,7 +32,8 @@ impl Site {
 
     pub(super) fn on_restored(&mut self, from: &SiteName, incarnation: u64, out: &mut Output) {
         let mut headers = Vec::new();
-        for (id, replicant) in &mut self.replicants {
+        self.wake_all_of(from);
+        for (id, replicant) in self.replicants.awake_mut() {
             // Also what this site is not sure of itself: the other need not be the first to make it.
             if replicant.is_involved(from) && replicant.log.last() > 0 {
                 headers.push(replicant.header());
@@ -75,8 +76,7 @@ impl Site {
             }
             let replicant = self
                 .replicants
-                .entry(id)
-                .or_insert_with(|| Replicant::from_header(&header, Recovery::Asking));
+                .get_or_insert_with(id, || Replicant::from_header(&header, Recovery::Asking));
             if replicant.record.recovery == Recovery::Asking {
                 replicant.relearn(&header, &self.shared);
             } else if !first || replicant.record.doubt_until > 0 {

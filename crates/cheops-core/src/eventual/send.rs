@@ -87,7 +87,6 @@ impl Replicant {
         let behind = have.is_some_and(|have| have < self.log.base.index);
         let base = behind.then(|| self.whole_base(shared));
         let entries = self.batch(from, shared);
-        self.sent = self.sent.max(entries.last().map_or(0, |entry| entry.index));
         let mut header = self.header();
         header.sent = (shared.boot, shared.now_ms);
         Message::Append {
@@ -230,10 +229,7 @@ impl Replicant {
                 continue;
             };
             let (id, digest) = (op.id, op.digest);
-            let open = shared
-                .answers
-                .get(&id)
-                .is_none_or(|(record, _)| record.answer.is_none());
+            let open = !shared.answers.is_answered(id);
             let status = match (result.stage, self.record.form) {
                 (Stage::Applied(status), _) | (Stage::Refused(status), Form::Queue) => status,
                 (Stage::Covered, _) => 200,

@@ -1,10 +1,13 @@
 //! What all replicants of a site share: links, answers, the outbox, timers, numbers.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::sync::Arc;
 
 use cheops_model::SiteName;
 use serde::{Deserialize, Serialize};
 
+use super::answers::{AnswerRecord, Answers};
+use super::archive::{Archive, Reader};
 use super::message::Message;
 use super::planted::Bug;
 use crate::ids::{Boot, MeshKey, OperationId, ReplicantId};
@@ -29,6 +32,8 @@ pub struct Tuning {
     pub retain_bytes: usize,
     /// How long they are kept; see [`RETAIN_MS`](crate::limits::RETAIN_MS).
     pub retain_ms: u64,
+    /// Replicants kept in memory though nothing is under way with them; see [`IDLE_MAX`](crate::limits::IDLE_MAX).
+    pub idle_max: usize,
 }
 
 impl Default for Tuning {
@@ -39,6 +44,7 @@ impl Default for Tuning {
             retain_entries: crate::limits::RETAIN_ENTRIES,
             retain_bytes: crate::limits::RETAIN_BYTES,
             retain_ms: crate::limits::RETAIN_MS,
+            idle_max: crate::limits::IDLE_MAX,
         }
     }
 }
@@ -50,19 +56,6 @@ pub(crate) struct SiteRecord {
     /// Peers that have not yet told what they share with this disk.
     pub(crate) unasked: BTreeSet<SiteName>,
     pub(crate) removed: BTreeSet<SiteName>,
-}
-
-/// What became of an operation, for whoever asks again.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct AnswerRecord {
-    pub(crate) digest: u64,
-    pub(crate) answer: Option<Answer>,
-    /// Tries that were answered 503 and must not run late.
-    pub(crate) voided: Vec<u64>,
-    /// It made something that was deleted everywhere since; nobody brings it back.
-    pub(crate) buried: bool,
-    /// Whose log it stood in before that was folded.
-    pub(crate) folded: Option<ReplicantId>,
 }
 
 /// What this site still has to bring to a leader.
@@ -108,7 +101,8 @@ pub(crate) struct Shared {
     pub(crate) links: BTreeMap<SiteName, Link>,
     pub(crate) incarnations: BTreeMap<SiteName, u64>,
     pub(crate) down: BTreeSet<SiteName>,
-    pub(crate) answers: BTreeMap<OperationId, (AnswerRecord, u64)>,
+    pub(crate) answers: Answers,
+    pub(crate) reader: Reader,
     pub(crate) outbox: BTreeMap<OperationId, OutboxRecord>,
     /// What was folded lately, for whoever asks what it was.
     pub(crate) finished: VecDeque<Operation>,
@@ -136,6 +130,7 @@ impl Shared {
         tuning: Tuning,
         boot: Boot,
         now_ms: u64,
+        (archive, reader): (Option<Arc<dyn Archive>>, Reader),
     ) -> Shared {
         let record = SiteRecord {
             boot,
@@ -152,7 +147,8 @@ impl Shared {
             links: BTreeMap::new(),
             incarnations: BTreeMap::new(),
             down: BTreeSet::new(),
-            answers: BTreeMap::new(),
+            answers: Answers::new(archive),
+            reader,
             outbox: BTreeMap::new(),
             finished: VecDeque::new(),
             outbox_until: BTreeMap::new(),
@@ -428,24 +424,26 @@ impl Shared {
             buried: false,
             folded: None,
         };
-        let (record, until_ms) = self.answers.entry(op).or_insert((fresh, 0));
-        *until_ms = self.now_ms + ANSWERS_MS;
+        let mut record = self.answers.get(op).unwrap_or(fresh);
         record.digest = digest;
         record.answer = answer.or(record.answer.take());
         record.voided.extend(voided);
         if record.voided.len() > VOID_ATTEMPTS_MAX {
             record.voided.remove(0);
         }
-        out.write(Table::Answers, key_of(op.0), Some(encode(record)));
-        self.arm_no_later(Timer::Answers, self.now_ms + ANSWERS_MS);
+        self.keep_answer(op, record, out);
+    }
+
+    fn keep_answer(&mut self, op: OperationId, record: AnswerRecord, out: &mut Output) {
+        let until_ms = self.now_ms + ANSWERS_MS;
+        out.write(Table::Answers, key_of(op.0), Some(encode(&record)));
+        self.answers.put(op, record, until_ms);
+        self.arm_no_later(Timer::Answers, until_ms);
     }
 
     /// The tombstone goes; for a while a retry of the create, or a late message, is still known for what it is.
     pub(crate) fn bury(&mut self, create: OperationId, digest: u64, out: &mut Output) {
-        let answered = self
-            .answers
-            .get(&create)
-            .is_some_and(|(record, _)| record.answer.is_some());
+        let answered = self.answers.is_answered(create);
         self.remember(
             create,
             digest,
@@ -453,12 +451,10 @@ impl Shared {
             None,
             out,
         );
-        let (record, _) = self
-            .answers
-            .get_mut(&create)
-            .expect("it was just remembered");
+        let record = self.answers.get(create);
+        let mut record = record.expect("it was just remembered");
         record.buried = true;
-        out.write(Table::Answers, key_of(create.0), Some(encode(record)));
+        self.keep_answer(create, record, out);
     }
 
     /// The log forgets it; a retry must still find it, whoever leads then.
@@ -469,25 +465,26 @@ impl Shared {
         digest: u64,
         out: &mut Output,
     ) {
-        let answered = self
-            .answers
-            .get(&op)
-            .is_some_and(|(record, _)| record.answer.is_some());
+        let answered = self.answers.is_answered(op);
         let answer = Answer::Service {
             status: 200,
             body: Vec::new(),
             meta: None,
         };
         self.remember(op, digest, (!answered).then_some(answer), None, out);
-        let (record, _) = self.answers.get_mut(&op).expect("it was just remembered");
+        let record = self.answers.get(op);
+        let mut record = record.expect("it was just remembered");
         record.folded = Some(replicant);
-        out.write(Table::Answers, key_of(op.0), Some(encode(record)));
+        self.keep_answer(op, record, out);
         // It has had its position: nobody need be asked for one.
         self.drop_outbox(op, out);
     }
 
     /// Keeps in mind what an operation was, for a while.
     pub(crate) fn finish(&mut self, op: &Operation) {
+        if self.finished.iter().any(|known| known.id == op.id) {
+            return;
+        }
         let mut op = op.clone();
         if op.rest.len() > FINISHED_BYTES_MAX {
             op.rest.clear();
@@ -500,18 +497,13 @@ impl Shared {
 
     /// What became of an operation that stood in this log before that was folded.
     pub(crate) fn folded_answer(&self, replicant: ReplicantId, op: OperationId) -> Option<Answer> {
-        let (record, _) = self.answers.get(&op)?;
-        let answer = record.answer.clone();
-        answer.filter(|_| record.folded == Some(replicant))
+        let folded = self.answers.is_folded(replicant, op);
+        folded.then(|| self.answers.answer(op)).flatten()
     }
 
     /// What was folded of one log, for somebody who gets the rest.
     pub(crate) fn recent(&self, replicant: ReplicantId) -> Vec<(OperationId, u64)> {
-        let of = self
-            .answers
-            .iter()
-            .filter(|(_, (record, _))| record.folded == Some(replicant));
-        of.map(|(op, (record, _))| (*op, record.digest)).collect()
+        self.answers.folded_of(replicant)
     }
 
     pub(crate) fn is_buried(&self, replicant: ReplicantId) -> bool {
@@ -519,9 +511,8 @@ impl Shared {
             // The second guard against what comes late.
             return false;
         }
-        self.answers
-            .get(&OperationId(replicant.0))
-            .is_some_and(|(record, _)| record.buried)
+        let note = self.answers.note(OperationId(replicant.0));
+        note.is_some_and(|note| note.buried)
     }
 
     pub(crate) fn keep_in_outbox(&mut self, record: OutboxRecord, out: &mut Output) {

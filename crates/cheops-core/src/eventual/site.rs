@@ -11,8 +11,10 @@ use super::planted::Bug;
 use super::replicant::{Doing, Recovery, Replicant};
 use super::send::Report;
 use super::shared::{Asker, OutboxRecord, Shared, Timer};
+use super::shelf::Shelf;
 use super::submit::Forward;
 use crate::ids::{OperationId, ReplicantId};
+use crate::limits::ANSWERS_EVERY_MS;
 use crate::link::{Envelope, Verdict};
 use crate::operation::{Form, Operation, Outcome, Submission};
 use crate::output::{CallId, ClientId, Effect, Output};
@@ -115,8 +117,8 @@ pub enum Event {
     Readmit(SiteName),
 }
 
-/// Records as they were found, in key order per table.
-pub type Found = Vec<(Table, Vec<u8>, Vec<u8>)>;
+/// Records as they are found, in key order per table.
+pub type Found<'a> = Box<dyn Iterator<Item = (Table, Vec<u8>, Vec<u8>)> + 'a>;
 
 /// A record that cannot be read. It is left where it is; the rest serves.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -131,7 +133,7 @@ pub struct Quarantined {
 
 /// The protocol of one site.
 pub struct Site {
-    pub(super) replicants: BTreeMap<ReplicantId, Replicant>,
+    pub(super) replicants: Shelf,
     /// Whose each operation is that is not finished.
     pub(super) places: Places,
     pub(super) forwards: BTreeMap<OperationId, Forward>,
@@ -144,6 +146,7 @@ impl Site {
     /// Takes one event. Never fails; what is late, repeated or unknown changes nothing.
     pub fn step(&mut self, now: Now, event: Event, out: &mut Output) {
         self.shared.now_ms = self.shared.now_ms.max(now.monotonic_ms);
+        self.wake_for(&event);
         match event {
             Event::Submit { client, submission } => self.submit(client, submission, out),
             Event::Stream { client, submission } => self.stream(client, submission, out),
@@ -161,10 +164,7 @@ impl Site {
                 }
                 self.on_up(&site);
             }
-            Event::Down(site) => {
-                self.end_forwards_to(&site, out);
-                self.shared.down.insert(site);
-            }
+            Event::Down(site) => self.lose_touch(site, out),
             Event::Tick => (),
             Event::Promote(id) => self.promote(id),
             Event::Repair { replicant, how } => self.repair(replicant, how),
@@ -192,6 +192,8 @@ impl Site {
         while let Some(id) = self.shared.touched.pop_first() {
             self.drive(id, out);
         }
+        self.retire(out);
+        self.quarantined.append(&mut self.replicants.unreadable);
         let earliest = self.shared.earliest();
         if earliest != self.wake_ms {
             self.wake_ms = earliest;
@@ -203,6 +205,7 @@ impl Site {
 
     /// Looks after one replicant: what is to be decided, called, sent and written.
     fn drive(&mut self, id: ReplicantId, out: &mut Output) {
+        self.replicants.stir(&id);
         let Some(replicant) = self.replicants.get_mut(&id) else {
             return;
         };
@@ -249,10 +252,11 @@ impl Site {
             self.lose(id);
             return;
         }
-        replicant.save(shared, out);
+        let wrote = replicant.save(shared, out);
         replicant.place(&mut self.places);
         let next = replicant.wake_at(shared);
         shared.arm(Timer::Replicant(id), next);
+        self.settle_down(id, (wrote, next), out);
     }
 
     fn receive(&mut self, from: SiteName, envelope: Envelope, out: &mut Output) {
@@ -559,7 +563,8 @@ impl Site {
     fn on_up(&mut self, site: &SiteName) {
         self.shared.down.remove(site);
         let now_ms = self.shared.now_ms;
-        for (id, replicant) in &mut self.replicants {
+        // Whoever rests lacks nothing, and nobody lacks anything of it.
+        for (id, replicant) in self.replicants.awake_mut() {
             if !replicant.is_involved(site) {
                 continue;
             }
@@ -585,16 +590,11 @@ impl Site {
 
     fn forget_answers(&mut self, out: &mut Output) {
         let now_ms = self.shared.now_ms;
-        let old = self
-            .shared
-            .answers
-            .iter()
-            .filter(|(_, (_, until))| *until <= now_ms);
-        for op in old.map(|(op, _)| *op).collect::<Vec<_>>() {
-            self.shared.answers.remove(&op);
+        for op in self.shared.answers.take_expired(now_ms) {
             out.write(Table::Answers, crate::record::key_of(op.0), None);
         }
-        let next = self.shared.answers.values().map(|(_, until)| *until).min();
+        let next = self.shared.answers.first_expiry();
+        let next = next.map(|next| next.max(now_ms + ANSWERS_EVERY_MS));
         self.shared.arm(Timer::Answers, next);
     }
 }

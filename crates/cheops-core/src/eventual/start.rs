@@ -1,22 +1,26 @@
 //! The start: what is on disk becomes a site again; what cannot be read is named.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use cheops_model::SiteName;
 
+use super::answers::AnswerRecord;
+use super::archive::{Archive, Mark, Reader, Summary};
 use super::log::{Kept, Log};
 use super::places::Places;
 use super::planted::Bug;
-use super::replicant::{Record, Replicant};
-use super::shared::{AnswerRecord, OutboxRecord, Shared, SiteRecord, Timer, Tuning};
+use super::replicant::{Marked, Record, Replicant};
+use super::shared::{OutboxRecord, Shared, SiteRecord, Timer, Tuning};
+use super::shelf::Shelf;
 use super::site::{Found, Now, Quarantined, Site};
-use crate::ids::{Boot, MeshKey, OperationId};
+use crate::ids::{Boot, MeshKey, OperationId, ReplicantId};
 use crate::limits::ANSWERS_MS;
 use crate::output::Output;
 use crate::record::{Table, decode, encode};
 
 /// What a site starts from.
-pub struct Birth {
+pub struct Birth<'a> {
     /// Its name.
     pub me: SiteName,
     /// The secret of its mesh.
@@ -27,8 +31,12 @@ pub struct Birth {
     pub incarnation: u64,
     /// Everybody it may share replicants with.
     pub peers: Vec<SiteName>,
-    /// What is on the disk.
-    pub found: Found,
+    /// What is on the disk. Replicants may be left out that have a mark, if there is an archive.
+    pub found: Found<'a>,
+    /// Reads back what is not kept in memory. Without one, everything is kept.
+    pub archive: Option<Arc<dyn Archive>>,
+    /// Tells what only the surroundings know.
+    pub reader: Reader,
     /// A known bug to start with; does nothing without the feature `planted`.
     #[doc(hidden)]
     pub bug: Option<Bug>,
@@ -36,7 +44,7 @@ pub struct Birth {
 
 impl Site {
     /// Starts from what is on disk.
-    pub fn start(birth: Birth, now: Now, out: &mut Output) -> Site {
+    pub fn start(birth: Birth<'_>, now: Now, out: &mut Output) -> Site {
         let Birth {
             me,
             key,
@@ -44,6 +52,8 @@ impl Site {
             incarnation,
             peers,
             found,
+            archive,
+            reader,
             bug,
         } = birth;
         let now_ms = now.monotonic_ms;
@@ -51,9 +61,10 @@ impl Site {
             incarnation,
             start: 1,
         };
-        let mut shared = Shared::new(me, key, tuning, boot, now_ms);
+        let replicants = Shelf::new(me.clone(), archive.clone());
+        let mut shared = Shared::new(me, key, tuning, boot, now_ms, (archive, reader));
         shared.bug = bug;
-        let (replicants, forwards) = (BTreeMap::new(), BTreeMap::new());
+        let forwards = BTreeMap::new();
         let mut site = Site {
             replicants,
             places: Places::default(),
@@ -69,11 +80,12 @@ impl Site {
         if !same_disk {
             let others = peers.into_iter().filter(|peer| *peer != site.shared.me);
             site.shared.record.unasked = others.collect();
-            site.replicants
-                .values_mut()
-                .for_each(|replicant| replicant.distrust(&site.shared));
+            site.replicants.wake_all();
+            for (_, replicant) in site.replicants.awake_mut() {
+                replicant.distrust(&site.shared);
+            }
         }
-        for (id, replicant) in &mut site.replicants {
+        for (id, replicant) in site.replicants.awake_mut() {
             replicant.recover_calls(&site.shared);
             replicant.recover_gate(&mut site.shared, out);
             // It may have granted a lease just before it stopped.
@@ -99,9 +111,9 @@ impl Site {
     }
 
     /// Reads what can be read. Gives the run before, if there was one.
-    pub(super) fn recover(&mut self, found: Found) -> Option<Boot> {
-        let (mut before, mut records, mut logs) =
-            (None, Vec::new(), BTreeMap::<u128, Vec<Kept>>::new());
+    pub(super) fn recover(&mut self, found: Found<'_>) -> Option<Boot> {
+        let (mut before, mut records, mut awake) = (None, Vec::new(), Vec::new());
+        let mut logs = BTreeMap::<u128, Vec<Kept>>::new();
         for (table, key, value) in found {
             let read = match table {
                 Table::Site => decode::<SiteRecord>(&value).map(|record| {
@@ -118,11 +130,20 @@ impl Site {
                     logs.entry(id).or_default().push(kept);
                 }),
                 Table::Answers => decode::<AnswerRecord>(&value).map(|record| {
-                    self.shared.answers.insert(
-                        OperationId(id_of(&key)),
-                        (record, self.shared.now_ms + ANSWERS_MS),
-                    );
+                    let until_ms = self.shared.now_ms + ANSWERS_MS;
+                    let op = OperationId(id_of(&key));
+                    self.shared.answers.found(op, record, until_ms);
                 }),
+                Table::Marks => {
+                    let id = ReplicantId(id_of(&key));
+                    let mark = decode::<Mark>(&value);
+                    match &mark {
+                        Ok(Mark::Resting(summary)) => self.lay(id, summary),
+                        // Its record tells the same, only not so fast.
+                        Ok(Mark::Awake) | Err(_) => awake.push(id),
+                    }
+                    mark.map(|_| ())
+                }
                 Table::Outbox => decode::<OutboxRecord>(&value).map(|record| {
                     if let Some(left) = record.submission.op.ttl_ms {
                         let until = self.shared.now_ms.saturating_add(left);
@@ -138,7 +159,8 @@ impl Site {
             }
         }
         for (mut record, bytes) in records {
-            if !record.rows.contains_key(&self.shared.me) {
+            let rests = self.replicants.is_resting(&record.id);
+            if rests || !record.rows.contains_key(&self.shared.me) {
                 continue;
             }
             let kept = logs.remove(&record.id.0).unwrap_or_default();
@@ -147,7 +169,34 @@ impl Site {
             replicant.recover_deadlines(self.shared.now_ms);
             self.replicants.insert(replicant.record.id, replicant);
         }
+        for id in awake {
+            self.take_up(id);
+        }
         before
+    }
+
+    /// One that rests, and where its operations are found.
+    fn lay(&mut self, id: ReplicantId, summary: &Summary) {
+        self.replicants.lay(id, summary);
+        let operations = summary.operations.iter();
+        self.places.extend(operations.map(|op| (*op, id)));
+    }
+
+    /// One that something may be under way with.
+    fn take_up(&mut self, id: ReplicantId) {
+        if !self.replicants.contains_key(&id) {
+            match self.replicants.load(id) {
+                Some(Ok(replicant)) if replicant.record.rows.contains_key(&self.shared.me) => {
+                    self.replicants.insert(id, replicant);
+                }
+                Some(Err(fault)) => return self.quarantined.push(fault),
+                Some(Ok(_)) | None => return,
+            }
+        }
+        if let Some(replicant) = self.replicants.get_mut(&id) {
+            replicant.marked = Marked::Awake;
+            replicant.recover_deadlines(self.shared.now_ms);
+        }
     }
 }
 

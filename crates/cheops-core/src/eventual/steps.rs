@@ -82,16 +82,16 @@ pub struct OperationView {
 impl Site {
     /// One operation: at the gate, in a log, on its way to a leader, or finished lately.
     pub fn operation(&self, id: OperationId) -> Option<OperationView> {
-        let live = self
-            .place_of(id)
-            .and_then(|replicant| self.live_operation(replicant, id));
+        let place = self.place(id).and_then(|place| self.replicants.held(place));
+        let live = place.filter(|replicant| replicant.digest_of(id).is_some());
+        let live = live.and_then(|replicant| self.live_operation(&replicant, id));
         live.or_else(|| self.taken_operation(id))
             .or_else(|| self.finished_operation(id))
     }
 
-    /// Every operation that is not finished everywhere, and those finished lately.
+    /// Every operation that is not finished everywhere, and those finished lately. What rests is finished.
     pub fn operations(&self) -> impl Iterator<Item = OperationId> + '_ {
-        let live = self.replicants.values().flat_map(|r| {
+        let live = self.replicants.awake().flat_map(|r| {
             let pending = r.pending.iter().map(|pending| pending.op.id);
             r.operations().into_iter().chain(pending)
         });
@@ -102,13 +102,13 @@ impl Site {
 
     /// The same as they stand, each looked at once.
     pub fn every_operation(&self) -> impl Iterator<Item = OperationView> + '_ {
-        let live = self.replicants.values().flat_map(|replicant| {
+        let live = self.replicants.awake().flat_map(|replicant| {
             let pending = replicant.pending.iter().map(|pending| pending.op.id);
             let ids = replicant.operations().into_iter().chain(pending);
             ids.filter_map(|id| self.live_operation(replicant, id))
         });
         let lost = |of: ReplicantId, id: OperationId| {
-            let replicant = self.replicants.get(&of);
+            let replicant = self.replicants.if_awake(&of);
             replicant.is_none_or(|replicant| replicant.digest_of(id).is_none())
         };
         let taken = self.shared.outbox.iter();
@@ -206,7 +206,7 @@ impl Site {
     fn taken_operation(&self, id: OperationId) -> Option<OperationView> {
         let kept = self.shared.outbox.get(&id)?;
         let (op, sites) = (&kept.submission.op, &kept.submission.sites);
-        let replicant = self.replicants.get(&op.replicant);
+        let replicant = self.replicants.if_awake(&op.replicant);
         let queued = Progress::Queued;
         let step = Step::told(
             replicant.map_or(queued, |r| r.unless_stranded(queued)),
@@ -224,16 +224,16 @@ impl Site {
 
     fn finished_operation(&self, id: OperationId) -> Option<OperationView> {
         let op = self.shared.finished.iter().find(|op| op.id == id).cloned();
-        let folded = self.shared.answers.get(&id);
-        let folded = folded.and_then(|(record, _)| record.folded);
+        let folded = self.shared.answers.get(id);
+        let folded = folded.and_then(|record| record.folded);
         let replicant = op.as_ref().map(|op| op.replicant).or(folded);
         let answer = self.answer_of(id);
         if op.is_none() && answer.is_none() {
             return None;
         }
         // Folded once every site had applied it, or will be settled past it.
-        let rows = replicant.and_then(|id| self.replicants.get(&id));
-        let rows = rows.map(|replicant| replicant.record.rows.keys().cloned());
+        let rows = replicant.and_then(|id| self.replicants.held(id));
+        let rows = rows.map(|replicant| replicant.record.rows.keys().cloned().collect::<Vec<_>>());
         let done = match &answer {
             Some(Answer::Cancelled) => Progress::Cancelled,
             Some(Answer::Conflict) => Progress::Held,
@@ -251,8 +251,7 @@ impl Site {
     }
 
     fn answer_of(&self, id: OperationId) -> Option<Answer> {
-        let (record, _) = self.shared.answers.get(&id)?;
-        record.answer.clone()
+        self.shared.answers.answer(id)
     }
 }
 

@@ -113,7 +113,7 @@ impl Site {
         if self.shared.planted(Bug::IgnoreDigest)
             || (taken && self.shared.planted(Bug::IgnoreDigestOfTaken))
         {
-            return self.shared.answers.get(&op.id)?.0.answer.clone();
+            return self.shared.answers.answer(op.id);
         }
         if self
             .known_digest(submission)
@@ -121,7 +121,7 @@ impl Site {
         {
             return Some(Answer::KeyReused);
         }
-        self.shared.answers.get(&op.id)?.0.answer.clone()
+        self.shared.answers.answer(op.id)
     }
 
     /// Of the request that this operation stands for, as far as this site knows.
@@ -132,11 +132,7 @@ impl Site {
             .outbox
             .get(&id)
             .map(|kept| kept.submission.op.digest);
-        let answered = self
-            .shared
-            .answers
-            .get(&id)
-            .map(|(record, _)| record.digest);
+        let answered = self.shared.answers.note(id).map(|note| note.digest);
         let known = || self.replicants.get(&submission.op.replicant)?.digest_of(id);
         answered.or(taken).or_else(known)
     }
@@ -163,13 +159,8 @@ impl Site {
         if let Some(answer) = self.known_answer(&submission) {
             return self.shared.tell(id, waiter, answer, out);
         }
-        let voided = |voided: &Vec<u64>| voided.contains(&attempt);
-        if self
-            .shared
-            .answers
-            .get(&id)
-            .is_some_and(|(record, _)| voided(&record.voided))
-        {
+        let known = self.shared.answers.get(id);
+        if known.is_some_and(|record| record.voided.contains(&attempt)) {
             return self
                 .shared
                 .tell(id, waiter, Answer::Unavailable(Problem::TooLate), out);
@@ -309,7 +300,8 @@ impl Site {
         meant: Option<Epoch>,
         out: &mut Output,
     ) {
-        let record = &self.replicants[&submission.op.replicant].record;
+        let known = self.replicants.get(&submission.op.replicant);
+        let record = &known.expect("it was just seen").record;
         let (op, digest) = (submission.op.id, submission.op.digest);
         let (epoch, leader) = (record.epoch.clone(), record.epoch.site.clone());
         if self.is_known(&submission) || self.shared.outbox.contains_key(&op) {
@@ -509,12 +501,13 @@ impl Site {
     }
 
     /// It is out of reach: whoever waits is not kept waiting for an answer that may never come.
-    pub(super) fn end_forwards_to(&mut self, site: &SiteName, out: &mut Output) {
-        let there = |(op, forward): (&OperationId, &Forward)| (forward.to == *site).then_some(*op);
+    pub(super) fn lose_touch(&mut self, site: SiteName, out: &mut Output) {
+        let there = |(op, forward): (&OperationId, &Forward)| (forward.to == site).then_some(*op);
         let ended: Vec<OperationId> = self.forwards.iter().filter_map(there).collect();
         for op in ended {
             self.end_forward(op, out);
         }
+        self.shared.down.insert(site);
     }
 
     /// A sure no ends it as 503 only if nobody else may have it.

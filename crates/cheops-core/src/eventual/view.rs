@@ -7,6 +7,7 @@ use cheops_model::SiteName;
 use super::log::{Body, Runs, Stage};
 use super::message::Row;
 use super::replicant::{Mend, Recovery, Replicant};
+use super::shelf::Held;
 use super::site::Site;
 use crate::ids::{Boot, Epoch, OperationId, Position, ReplicantId};
 use crate::operation::{Fields, Form, Handover, Operation};
@@ -71,12 +72,15 @@ impl Site {
 
     /// Every replicant of this site.
     pub fn replicants(&self) -> impl Iterator<Item = ReplicantView> + '_ {
-        self.replicants.keys().filter_map(|id| self.replicant(*id))
+        self.replicants.each().map(|held| self.view(&held))
     }
 
     /// One replicant.
     pub fn replicant(&self, id: ReplicantId) -> Option<ReplicantView> {
-        let replicant = self.replicants.get(&id)?;
+        Some(self.view(&*self.replicants.held(id)?))
+    }
+
+    fn view(&self, replicant: &Replicant) -> ReplicantView {
         let record = &replicant.record;
         let desired = replicant.log.desired(replicant.log.last());
         let entry = |kept: &super::log::Kept| {
@@ -96,8 +100,8 @@ impl Site {
             && record.recovery == Recovery::Done
             && record.mend != Mend::Settle
             && record.rows[&self.shared.me].applied == replicant.log.last();
-        Some(ReplicantView {
-            id,
+        ReplicantView {
+            id: record.id,
             form: record.form,
             service: record.service.clone(),
             create: record.create.clone(),
@@ -121,12 +125,12 @@ impl Site {
             parked: replicant.log.parked().cloned().collect(),
             stranded: record.recovery == Recovery::Stranded,
             idle,
-        })
+        }
     }
 
-    /// The newest operation of a replicant that is still in its log, else the one that made it.
+    /// The newest operation of a replicant that is awake and still in its log, else the one that made it.
     pub fn latest(&self, id: ReplicantId) -> Option<&Operation> {
-        let replicant = self.replicants.get(&id)?;
+        let replicant = self.replicants.if_awake(&id)?;
         let operation = |kept: &'_ super::log::Kept| match &kept.entry.body {
             Body::Run(_) => Some(kept.entry.index),
             Body::Void(_) | Body::Park(_) => None,
@@ -150,7 +154,7 @@ impl Site {
     /// What clients call the resource that this site's service knows by this id.
     pub fn meta_of(&self, service: &str, local: &str) -> Option<String> {
         let own = |r: &Replicant| r.row(&self.shared.me).local.as_deref() == Some(local);
-        let mut of = self.replicants.values();
+        let mut of = self.replicants.each();
         let found = of.find(|r| r.record.service == service && own(r))?;
         found.record.meta.clone()
     }
@@ -163,15 +167,15 @@ impl Site {
 
     /// How far this site's replica is: what a precondition of a client becomes.
     pub fn position(&self, id: ReplicantId) -> Option<Position> {
-        let replicant = self.replicants.get(&id)?;
+        let replicant = self.replicants.held(id)?;
         let index = replicant.row(&self.shared.me).applied;
         let epoch = replicant.log.runs().epoch_at(index)?.clone();
         Some(Position { epoch, index })
     }
 
-    fn by_meta(&self, service: &str, meta: &str) -> Option<&Replicant> {
-        let is = |r: &&Replicant| r.record.meta.as_deref() == Some(meta);
-        let mut of = self.replicants.values().filter(is);
+    fn by_meta(&self, service: &str, meta: &str) -> Option<Held<'_>> {
+        let is = |r: &Held<'_>| r.record.meta.as_deref() == Some(meta);
+        let mut of = self.replicants.each().filter(is);
         let found = of.find(|r| r.record.service == service)?;
         (!found.log.desired(found.log.last()).deleted).then_some(found)
     }
@@ -191,7 +195,7 @@ impl Site {
     pub fn weight(&self) -> usize {
         let log: usize = self
             .replicants
-            .values()
+            .awake()
             .map(|r| r.log.len() + r.pending.len())
             .sum();
         log + self.forwards.len() + self.shared.waiters.len() + self.shared.calls.len()

@@ -3,7 +3,9 @@
 
 use std::collections::BTreeMap;
 
-use cheops_core::eventual::{FoundRecords, Tuning};
+use std::sync::{Arc, Mutex};
+
+use cheops_core::eventual::{Archive, Reader, Tuning};
 use cheops_core::operation::{DoubtBy, Fields, Kind};
 use cheops_core::{
     Answer, Birth, Call, CallId, Change, ClientId, Effect, Envelope, Event, MeshKey, Now,
@@ -21,7 +23,29 @@ pub const RETAIN_BYTES: usize = 10_000;
 /// What is on one disk.
 pub type Disk = BTreeMap<(Table, Vec<u8>), Vec<u8>>;
 
+/// A disk, as a site reads it back.
+#[derive(Default)]
+pub struct Shelved(Mutex<Disk>);
+
+impl Archive for Shelved {
+    fn read(&self, table: Table, prefix: &[u8]) -> Option<Vec<(Vec<u8>, Vec<u8>)>> {
+        let disk = self.0.lock().unwrap();
+        let of = |((found, key), _): &(&(Table, Vec<u8>), &Vec<u8>)| {
+            *found == table && key.starts_with(prefix)
+        };
+        let rows = disk.iter().filter(of);
+        Some(
+            rows.map(|((_, key), value)| (key.clone(), value.clone()))
+                .collect(),
+        )
+    }
+}
+
+/// Records in order.
+pub type Records = Vec<(Table, Vec<u8>, Vec<u8>)>;
+
 pub struct Bench {
+    pub archives: BTreeMap<SiteName, Arc<Shelved>>,
     pub sites: BTreeMap<SiteName, Site>,
     pub disks: BTreeMap<SiteName, Disk>,
     pub now_ms: u64,
@@ -34,6 +58,7 @@ pub struct Bench {
 impl Bench {
     pub fn new(names: &[&str]) -> Bench {
         let mut bench = Bench {
+            archives: BTreeMap::new(),
             sites: BTreeMap::new(),
             disks: BTreeMap::new(),
             now_ms: 1_000,
@@ -52,7 +77,7 @@ impl Bench {
         bench
     }
 
-    pub fn found(&self, site: &str) -> FoundRecords {
+    pub fn found(&self, site: &str) -> Records {
         let rows = self.disks[&name(site)].iter();
         rows.map(|((table, key), value)| (*table, key.clone(), value.clone()))
             .collect()
@@ -60,6 +85,8 @@ impl Bench {
 
     pub fn start(&mut self, site: &str, incarnation: u64) {
         let mut out = Output::new();
+        let archive = Arc::new(Shelved(Mutex::new(self.disks[&name(site)].clone())));
+        self.archives.insert(name(site), archive.clone());
         let birth = Birth {
             me: name(site),
             key: MeshKey::new([1; 32]),
@@ -67,11 +94,15 @@ impl Bench {
                 settle_ms: 1_000,
                 refuse_after_ms: 3_000,
                 retain_bytes: RETAIN_BYTES,
+                // Whatever may rest, rests at once.
+                idle_max: 0,
                 ..Tuning::default()
             },
             incarnation,
             peers: self.disks.keys().cloned().collect(),
-            found: self.found(site),
+            found: Box::new(self.found(site).into_iter()),
+            archive: Some(archive),
+            reader: Reader::default(),
             bug: None,
         };
         let started = Site::start(
@@ -110,7 +141,10 @@ impl Bench {
             }
             Ok::<(), std::convert::Infallible>(())
         };
-        for effect in out.commit(persist).unwrap() {
+        let effects = out.commit(persist).unwrap();
+        *self.archives[site].0.lock().unwrap() = self.disks[site].clone();
+        self.sites.get_mut(site).unwrap().rest();
+        for effect in effects {
             match effect {
                 Effect::Send { to, envelope } => self.posts.push((site.clone(), to, envelope)),
                 Effect::Call { id, call, .. } => self.calls.push((site.clone(), id, call)),

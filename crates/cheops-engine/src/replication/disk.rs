@@ -4,7 +4,6 @@ use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use cheops_core::eventual::FoundRecords;
 use cheops_core::{Change, Table as CoreTable};
 use cheops_store::limits::{BATCH_BYTES_MAX, BATCH_WRITES_MAX};
 use cheops_store::{Batch, KeyRange, Opening, Store, StoreError, Table};
@@ -13,6 +12,12 @@ use super::seal::Seal;
 
 /// Under this key of the store's own table: which number its present life has.
 const LIFE_KEY: &[u8] = b"life";
+
+/// Before the marks of replicants.
+const MARK_KEY: [u8; 5] = *b"mark/";
+
+/// Under this key: that all of them have one.
+const MARKED_KEY: &[u8] = b"marked";
 
 /// The records of all shards.
 pub(super) struct Disk {
@@ -27,6 +32,13 @@ pub(super) enum Past {
     None,
     /// It knew other sites: an earlier store of it is lost.
     Some,
+}
+
+/// A part of what there is.
+pub(super) struct Found {
+    pub(super) entries: Vec<(Vec<u8>, Vec<u8>)>,
+    /// Where it goes on.
+    pub(super) next: Option<KeyRange>,
 }
 
 /// Why a batch was not stored.
@@ -50,12 +62,6 @@ impl From<StoreError> for DiskFault {
             }
         }
     }
-}
-
-/// What was found, and what could not be read.
-pub(super) struct Loaded {
-    pub(super) found: FoundRecords,
-    pub(super) broken: usize,
 }
 
 impl Disk {
@@ -105,45 +111,65 @@ impl Disk {
         Ok(life)
     }
 
-    /// Everything of one shard. Damaged records are set aside, and said.
-    pub(super) fn load(&self, shard: u8) -> Result<Loaded, DiskFault> {
-        let mut loaded = Loaded {
-            found: Vec::new(),
-            broken: 0,
-        };
-        for table in TABLES {
-            self.load_table(shard, table, &mut loaded)?;
-        }
-        Ok(loaded)
+    /// True if every replicant of a shard has a mark: a start need not look at the others.
+    pub(super) fn is_marked(&self, shard: u8) -> Result<bool, DiskFault> {
+        Ok(self.store.get(Table::Meta, &marked_key(shard))?.is_some())
     }
 
-    fn load_table(&self, shard: u8, core: CoreTable, loaded: &mut Loaded) -> Result<(), DiskFault> {
+    /// From now on every replicant of a shard has a mark.
+    pub(super) fn set_marked(&self, shard: u8) -> Result<(), DiskFault> {
+        let mut batch = Batch::new();
+        batch
+            .put(Table::Meta, marked_key(shard), b"1")
+            .expect("a byte fits");
+        Ok(self.store.commit(batch)?)
+    }
+
+    /// What one shard has in a table under keys that begin with `prefix`, from one place to the next: with the keys
+    /// of the core. Damaged records are set aside, and said.
+    pub(super) fn page(
+        &self,
+        shard: u8,
+        core: CoreTable,
+        range: KeyRange,
+    ) -> Result<Found, DiskFault> {
         let table = table_of(core);
-        let mut range = Some(KeyRange::prefix(&[shard]));
-        while let Some(next) = range.take() {
-            let page = match self.store.scan(table, next.clone(), usize::MAX) {
-                Ok(page) => page,
+        let page = loop {
+            match self.store.scan(table, range.clone(), usize::MAX) {
+                Ok(page) => break page,
                 Err(StoreError::Corrupt { table, key }) => {
                     tracing::error!(%table, ?key, "a damaged record was set aside");
                     self.store.quarantine(table, &key)?;
-                    loaded.broken += 1;
-                    range = Some(next);
-                    continue;
                 }
                 Err(error) => return Err(error.into()),
-            };
-            for (key, value) in page.entries {
-                match self.seal.unseal(&place(table, &key), &value) {
-                    Ok(value) => loaded.found.push((core, key[1..].to_vec(), value)),
-                    Err(_) => {
-                        tracing::error!(%table, ?key, "a record does not open with this site's key");
-                        loaded.broken += 1;
-                    }
+            }
+        };
+        let mut entries = Vec::with_capacity(page.entries.len());
+        let skip = key_in(shard, core, b"").len();
+        for (key, value) in page.entries {
+            match self.seal.unseal(&place(table, &key), &value) {
+                Ok(value) => entries.push((key[skip..].to_vec(), value)),
+                Err(_) => {
+                    tracing::error!(%table, ?key, "a record does not open with this site's key");
                 }
             }
-            range = page.next;
         }
-        Ok(())
+        Ok(Found {
+            entries,
+            next: page.next,
+        })
+    }
+
+    /// One record of one shard.
+    pub(super) fn get(
+        &self,
+        shard: u8,
+        core: CoreTable,
+        key: &[u8],
+    ) -> Result<Option<Vec<u8>>, DiskFault> {
+        let (table, key) = (table_of(core), key_in(shard, core, key));
+        let value = self.store.get(table, &key)?;
+        Ok(value.and_then(|value| self.seal.unseal(&place(table, &key), &value).ok()))
     }
 
     /// Stores the changes of one step; durable on return. All or none as long as they fit one batch of the store: see
@@ -157,9 +183,10 @@ impl Disk {
 
     fn persist_together(&self, shard: u8, changes: Vec<Change>) -> Result<(), DiskFault> {
         let mut batch = Batch::new();
-        for Change { table, key, value } in changes {
+        for change in changes {
+            let Change { table, key, value } = change;
+            let key = key_in(shard, table, &key);
             let table = table_of(table);
-            let key = [&[shard], &key[..]].concat();
             let added = match value {
                 Some(value) => {
                     let sealed = self.seal.seal(&place(table, &key), &value);
@@ -194,7 +221,7 @@ fn batches(changes: Vec<Change>) -> Vec<Vec<Change>> {
     }
     let rank = |change: &Change| match (change.table, &change.value) {
         (CoreTable::Outbox, Some(_)) => 0,
-        (CoreTable::Replicants | CoreTable::Log, _) => 1,
+        (CoreTable::Replicants | CoreTable::Log | CoreTable::Marks, _) => 1,
         (CoreTable::Answers, _) => 2,
         (CoreTable::Outbox, None) => 3,
         (CoreTable::Site, _) => 4,
@@ -237,14 +264,6 @@ fn last_writes(changes: Vec<Change>) -> Vec<Change> {
     last
 }
 
-const TABLES: [CoreTable; 5] = [
-    CoreTable::Site,
-    CoreTable::Replicants,
-    CoreTable::Log,
-    CoreTable::Answers,
-    CoreTable::Outbox,
-];
-
 fn table_of(table: CoreTable) -> Table {
     match table {
         CoreTable::Site => Table::Sites,
@@ -252,7 +271,20 @@ fn table_of(table: CoreTable) -> Table {
         CoreTable::Log => Table::Log,
         CoreTable::Answers => Table::Idempotency,
         CoreTable::Outbox => Table::Outbox,
+        CoreTable::Marks => Table::Meta,
     }
+}
+
+/// Where a record of the core lies: each shard has its own, and marks lie among what the agent knows of itself.
+pub(super) fn key_in(shard: u8, table: CoreTable, key: &[u8]) -> Vec<u8> {
+    match table {
+        CoreTable::Marks => [&MARK_KEY[..], &[shard], key].concat(),
+        _ => [&[shard], key].concat(),
+    }
+}
+
+fn marked_key(shard: u8) -> Vec<u8> {
+    [MARKED_KEY, &[b'-', shard]].concat()
 }
 
 /// What a value is bound to: moved to another key, it does not open.
@@ -271,6 +303,19 @@ mod tests {
         Disk::new(Arc::new(memory.open()), seal)
     }
 
+    fn all_of(disk: &Disk, shard: u8, table: CoreTable) -> Vec<(Vec<u8>, Vec<u8>)> {
+        let (mut all, mut range) = (
+            Vec::new(),
+            Some(KeyRange::prefix(&key_in(shard, table, b""))),
+        );
+        while let Some(next) = range {
+            let found = disk.page(shard, table, next).unwrap();
+            all.extend(found.entries);
+            range = found.next;
+        }
+        all
+    }
+
     #[test]
     fn shards_do_not_see_each_other_and_a_life_goes_on_until_the_disk_is_another() {
         let folder = tempfile::tempdir().unwrap();
@@ -285,9 +330,12 @@ mod tests {
             .unwrap();
         disk.persist(1, vec![change(b"a", Some(b"3"))]).unwrap();
         disk.persist(0, vec![change(b"b", None)]).unwrap();
-        let found = |shard| disk.load(shard).unwrap().found;
-        assert_eq!(found(0), [(CoreTable::Log, b"a".to_vec(), b"1".to_vec())]);
-        assert_eq!(found(1), [(CoreTable::Log, b"a".to_vec(), b"3".to_vec())]);
+        let found = |shard| all_of(&disk, shard, CoreTable::Log);
+        assert_eq!(found(0), [(b"a".to_vec(), b"1".to_vec())]);
+        assert_eq!(found(1), [(b"a".to_vec(), b"3".to_vec())]);
+        assert!(!disk.is_marked(1).unwrap());
+        disk.set_marked(1).unwrap();
+        assert!(disk.is_marked(1).unwrap() && !disk.is_marked(0).unwrap());
 
         let life = |opening, past| disk.life(opening, past).unwrap();
         assert_eq!(life(Opening::Created, Past::None), 1);
@@ -350,15 +398,12 @@ mod tests {
         assert_eq!(all.last().unwrap().last().unwrap().table, CoreTable::Site);
 
         disk.persist(0, changes).unwrap();
-        let found = disk.load(0).unwrap().found;
-        assert_eq!(found.len() as u128, 2 * count + 2);
-        let of_replicant = |(table, ..): &&(CoreTable, _, _)| *table == CoreTable::Replicants;
-        assert!(
-            found
-                .iter()
-                .filter(of_replicant)
-                .all(|(_, _, value)| value == b"last")
-        );
+        let found = |table| all_of(&disk, 0, table);
+        assert_eq!(found(CoreTable::Log).len() as u128, count);
+        assert_eq!(found(CoreTable::Outbox).len(), 1);
+        let replicants = found(CoreTable::Replicants);
+        assert_eq!(replicants.len() as u128, count);
+        assert!(replicants.iter().all(|(_, value)| value == b"last"));
     }
 
     #[test]

@@ -1,11 +1,13 @@
 //! Which ids are replicants: asked by every request, so an ordinary id costs a few loads and no lock.
 
-use std::collections::{BTreeSet, HashMap, HashSet};
+mod maps;
+mod name;
+
 use std::hash::BuildHasher;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, RwLock};
 
-use cheops_core::eventual::{Glance, ReplicaState, Row};
+use cheops_core::eventual::{Glance, ReplicaState, Summary};
 use cheops_core::{MeshKey, ReplicantId};
 use cheops_model::SiteName;
 use cheops_rest::{Api, Body, Id, Side};
@@ -13,10 +15,11 @@ use foldhash::fast::FixedState;
 use tokio::sync::Notify;
 use tokio::sync::futures::Notified;
 
-use super::wire::{Asked, decode};
+use super::wire::Asked;
+use maps::Maps;
 
-/// 2^22 bits, half a megabyte: one in a hundred ordinary ids takes the slow way at 200,000 replicants.
-const FILTER_WORDS: usize = 1 << 16;
+/// 2^23 bits, a megabyte: one in two hundred ordinary ids takes the slow way at 200,000 replicants, one in six at a million.
+const FILTER_WORDS: usize = 1 << 17;
 
 /// What requests need to know of one replicant.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -68,21 +71,6 @@ pub struct Index {
     changed: Notify,
 }
 
-#[derive(Default)]
-struct Maps {
-    by_id: HashMap<Arc<str>, HashMap<Arc<str>, ReplicantId>>,
-    known: HashMap<ReplicantId, Arc<Known>>,
-    below: HashMap<ReplicantId, BTreeSet<ReplicantId>>,
-    populations: HashMap<Arc<str>, Population>,
-    /// Services and kinds, each once: there are few, and replicants are many.
-    words: HashSet<Arc<str>>,
-    /// Sets of sites, likewise.
-    places: HashSet<Arc<[SiteName]>>,
-}
-
-/// So many sets of sites are kept once; beyond, every replicant has its own.
-const PLACES_MAX: usize = 4_096;
-
 impl Index {
     /// Empty.
     pub(super) fn new(key: MeshKey) -> Index {
@@ -123,16 +111,15 @@ impl Index {
             return None;
         }
         let maps = self.maps.read().unwrap_or_else(|e| e.into_inner());
-        let replicant = maps.by_id.get(service)?.get(id)?;
-        maps.known.get(replicant).cloned()
+        maps.find(service, id).map(Arc::new)
     }
 
     /// The replicant that any service of this site knows by that id.
     pub fn find_anywhere(&self, id: &str) -> Vec<Arc<Known>> {
         let maps = self.maps.read().unwrap_or_else(|e| e.into_inner());
-        let found = maps.by_id.values().filter_map(|ids| ids.get(id));
-        let mut found: Vec<_> = found.filter_map(|id| maps.known.get(id).cloned()).collect();
+        let mut found: Vec<_> = maps.find_anywhere(id).map(Arc::new).collect();
         found.sort_by_key(|known| known.service.clone());
+        found.dedup_by_key(|known| known.service.clone());
         found
     }
 
@@ -173,33 +160,51 @@ impl Index {
     /// One replicant.
     pub fn get(&self, id: ReplicantId) -> Option<Arc<Known>> {
         let maps = self.maps.read().unwrap_or_else(|e| e.into_inner());
-        maps.known.get(&id).cloned()
+        maps.get(id).map(Arc::new)
+    }
+
+    /// What clients call it.
+    pub fn meta_of(&self, id: ReplicantId) -> Option<String> {
+        let maps = self.maps.read().unwrap_or_else(|e| e.into_inner());
+        maps.meta_of(id)
     }
 
     /// The live replicants that lie below one.
     pub fn below(&self, id: ReplicantId) -> Vec<ReplicantId> {
         let maps = self.maps.read().unwrap_or_else(|e| e.into_inner());
-        let below = maps.below.get(&id).into_iter().flatten();
-        let live = |id: &&ReplicantId| maps.known.get(id).is_some_and(|known| !known.deleted);
-        below.filter(live).copied().collect()
+        maps.below(id)
     }
 
     /// Takes what a shard knows of a replicant now, or that it knows nothing any more.
     pub(super) fn put(&self, id: ReplicantId, glance: Option<Glance<'_>>, here: &SiteName) {
         let mut maps = self.maps.write().unwrap_or_else(|e| e.into_inner());
-        let known = glance.and_then(|glance| maps.known(glance, here));
+        let known = glance.and_then(|glance| maps.known_of(&glance, here));
+        self.replace(&mut maps, id, known);
+        drop(maps);
+        self.changed.notify_waiters();
+    }
+
+    /// Takes what the mark of one that rests says.
+    pub(super) fn put_resting(&self, id: ReplicantId, summary: &Summary) {
+        let mut maps = self.maps.write().unwrap_or_else(|e| e.into_inner());
+        let known = maps.known_at_rest(id, summary);
+        self.replace(&mut maps, id, Some(known));
+        drop(maps);
+        self.changed.notify_waiters();
+    }
+
+    fn replace(&self, maps: &mut Maps, id: ReplicantId, known: Option<Known>) {
         match known {
             Some(known) => {
-                for name in known.names() {
-                    self.mark(name);
+                self.mark(&known.meta);
+                if let Some(local) = &known.local {
+                    self.mark(local);
                 }
-                maps.put(Arc::new(known));
+                maps.put(&known);
             }
             None => maps.forget(id),
         }
-        self.count.store(maps.known.len(), Ordering::Release);
-        drop(maps);
-        self.changed.notify_waiters();
+        self.count.store(maps.len(), Ordering::Release);
     }
 
     fn bits(&self, id: &str) -> [(usize, u64); 2] {
@@ -220,127 +225,5 @@ impl Index {
         for (word, bit) in self.bits(id) {
             self.filter[word].fetch_or(bit, Ordering::Release);
         }
-    }
-}
-
-impl Maps {
-    /// None while it has no name.
-    fn known(&mut self, glance: Glance<'_>, here: &SiteName) -> Option<Known> {
-        let meta = glance.meta()?;
-        let row = glance.rows().get(here)?;
-        let deleted = glance.is_deleted();
-        let gone = deleted || row.state == ReplicaState::Deleted;
-        let there = |row: &Row| row.local.is_some() && row.state != ReplicaState::Deleted;
-        let live = glance.rows().iter().filter(|(_, row)| there(row));
-        let (sites, live) = (
-            glance.rows().keys().cloned(),
-            live.map(|pair| pair.0.clone()),
-        );
-        let (sites, live) = (self.place(sites.collect()), self.place(live.collect()));
-        let meta: Arc<str> = meta.into();
-        let local = row.local.as_deref().filter(|_| !gone);
-        let local = local.map(|local| match *local == *meta {
-            true => meta.clone(),
-            false => Arc::from(local),
-        });
-        Some(Known {
-            id: glance.id(),
-            service: self.word(glance.service()),
-            kind: self.kind(glance),
-            meta,
-            local,
-            state: row.state,
-            leader: glance.epoch().site.clone(),
-            sites,
-            live,
-            parent: glance.parent(),
-            deleted,
-            stale: row.applied < glance.last() || row.state == ReplicaState::Diverged,
-        })
-    }
-
-    /// Of its create, which never changes: the request is read once.
-    fn kind(&mut self, glance: Glance<'_>) -> Arc<str> {
-        if let Some(known) = self
-            .known
-            .get(&glance.id())
-            .filter(|it| !it.kind.is_empty())
-        {
-            return known.kind.clone();
-        }
-        let asked = glance.create().and_then(|op| decode::<Asked>(&op.rest));
-        self.word(asked.as_ref().map_or("", |asked| &asked.kind))
-    }
-
-    fn population(&mut self, service: &str) -> &Population {
-        let service = self.word(service);
-        self.populations.entry(service).or_default()
-    }
-
-    fn word(&mut self, text: &str) -> Arc<str> {
-        if let Some(word) = self.words.get(text) {
-            return word.clone();
-        }
-        let word: Arc<str> = text.into();
-        self.words.insert(word.clone());
-        word
-    }
-
-    fn place(&mut self, sites: Vec<SiteName>) -> Arc<[SiteName]> {
-        if let Some(place) = self.places.get(&sites[..]) {
-            return place.clone();
-        }
-        let place: Arc<[SiteName]> = sites.into();
-        if self.places.len() < PLACES_MAX {
-            self.places.insert(place.clone());
-        }
-        place
-    }
-
-    fn put(&mut self, known: Arc<Known>) {
-        self.forget(known.id);
-        let ids = self.by_id.entry(known.service.clone()).or_default();
-        ids.insert(known.meta.clone(), known.id);
-        if let Some(local) = &known.local {
-            // A meta-id is recognised by everybody: a local id that equals one does not hide it.
-            ids.entry(local.clone()).or_insert(known.id);
-        }
-        if let Some(parent) = known.parent {
-            self.below.entry(parent).or_default().insert(known.id);
-        }
-        let population = &self.population(&known.service).0;
-        population.fetch_add(1, Ordering::Release);
-        self.known.insert(known.id, known);
-    }
-
-    fn forget(&mut self, id: ReplicantId) {
-        let Some(known) = self.known.remove(&id) else {
-            return;
-        };
-        let population = &self.population(&known.service).0;
-        population.fetch_sub(1, Ordering::Release);
-        if let Some(parent) = known.parent
-            && let Some(siblings) = self.below.get_mut(&parent)
-        {
-            siblings.remove(&id);
-            if siblings.is_empty() {
-                self.below.remove(&parent);
-            }
-        }
-        if let Some(ids) = self.by_id.get_mut(&known.service) {
-            for name in known.names() {
-                if ids.get(name) == Some(&id) {
-                    ids.remove(name);
-                }
-            }
-        }
-    }
-}
-
-impl Known {
-    fn names(&self) -> impl Iterator<Item = &str> {
-        [Some(&*self.meta), self.local.as_deref()]
-            .into_iter()
-            .flatten()
     }
 }

@@ -15,6 +15,7 @@ mod http;
 mod index;
 mod limits;
 mod links;
+mod reread;
 mod seal;
 mod shard;
 mod wire;
@@ -321,7 +322,7 @@ impl Replication {
                 let left = row.filter(|_| glance.service() == service);
                 left.map_or(0, |row| glance.last().saturating_sub(row.applied))
             };
-            core.glances().map(|glance| of(&glance)).sum()
+            core.awake().map(|glance| of(&glance)).sum()
         });
         waiting.await.unwrap_or(0)
     }

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
 use std::time::{Duration, Instant};
 
-use cheops_core::eventual::Tuning;
+use cheops_core::eventual::{Mark, Tuning};
 use cheops_core::{
     Answer, Birth, Boot, CallId, Change, ClientId, Effect, Event, MeshKey, Now, Outcome, Output,
     ReplicantId, Site, Submission, Table, Wait,
@@ -21,6 +21,7 @@ use super::limits::{
     DISK_PAUSE, INBOX_MAX, NAP_MAX, STEP_BYTES_MAX, STEP_EVENTS_MAX, STEP_RECORDS_MAX,
 };
 use super::links::Outlets;
+use super::reread::{Reread, reader};
 use crate::picture::Picture;
 
 /// Why a request was not taken. Nothing happened and nothing will.
@@ -121,7 +122,9 @@ pub(super) fn start(seed: Seed) -> Result<(Inbox, std::thread::JoinHandle<()>), 
         inputs,
         waiting: waiting.clone(),
     };
+    let reread = Arc::new(Reread::new(seed.disk.clone(), seed.number));
     let mut shard = Shard {
+        reread,
         started: seed.started,
         wake_ms: None,
         life: 0,
@@ -146,6 +149,7 @@ pub(super) fn start(seed: Seed) -> Result<(Inbox, std::thread::JoinHandle<()>), 
 
 struct Shard {
     seed: Seed,
+    reread: Arc<Reread>,
     started: Instant,
     wake_ms: Option<u64>,
     /// Counts starts from the records within this process: calls of an earlier one tell nothing.
@@ -196,7 +200,7 @@ impl Shard {
                 next = inbox.try_recv().ok();
             }
             waiting.fetch_sub(taken, Ordering::Relaxed);
-            let finished = self.finish(&site, out);
+            let finished = self.finish(&mut site, out);
             let finished = finished.and_then(|()| match self.forgotten.take() {
                 Some(boot) => self.begin_anew(boot).map(|anew| site = anew),
                 None => Ok(()),
@@ -303,8 +307,12 @@ impl Shard {
     }
 
     /// Writes, then shows the index what changed, then fulfils what was wished.
-    fn finish(&mut self, site: &Site, out: Output) -> Result<(), DiskFault> {
+    fn finish(&mut self, site: &mut Site, out: Output) -> Result<(), DiskFault> {
+        if let Some(fault) = self.reread.take_fault() {
+            return Err(fault);
+        }
         if out.is_silent() {
+            site.rest();
             return Ok(());
         }
         let mut changed = BTreeSet::new();
@@ -319,6 +327,7 @@ impl Shard {
         for effect in effects {
             self.fulfil(site, effect);
         }
+        site.rest();
         Ok(())
     }
 
@@ -454,16 +463,20 @@ impl Shard {
     }
 
     fn recover(&mut self) -> Result<Site, DiskFault> {
-        let loaded = self.seed.disk.load(self.seed.number)?;
         self.life += 1;
         self.wake_ms = None;
+        let found = Box::new(self.reread.at_start()?.inspect(|(table, key, value)| {
+            self.index_mark(*table, key, value);
+        }));
         let birth = Birth {
             me: self.seed.here.clone(),
             key: self.seed.key.clone(),
             tuning: self.seed.tuning.clone(),
             incarnation: self.seed.incarnation,
             peers: self.seed.peers.clone(),
-            found: loaded.found,
+            found,
+            archive: Some(self.reread.clone()),
+            reader: reader(),
             bug: None,
         };
         let mut out = Output::new();
@@ -477,12 +490,23 @@ impl Shard {
         for down in self.down.clone() {
             site.step(self.now(), Event::Down(down), &mut out);
         }
-        let all: Vec<ReplicantId> = site.glances().map(|glance| glance.id()).collect();
-        self.finish(&site, out)?;
-        for id in all {
-            self.seed.index.put(id, site.glance(id), &self.seed.here);
+        for glance in site.awake() {
+            let id = glance.id();
+            self.seed.index.put(id, Some(glance), &self.seed.here);
         }
+        self.finish(&mut site, out)?;
+        self.seed.disk.set_marked(self.seed.number)?;
         Ok(site)
+    }
+
+    /// What rests is not looked at: its mark tells all that requests need to know.
+    fn index_mark(&self, table: Table, key: &[u8], value: &[u8]) {
+        let id = key.try_into().map(u128::from_be_bytes);
+        if let (Table::Marks, Ok(id)) = (table, id)
+            && let Ok(Mark::Resting(summary)) = cheops_core::record::decode(value)
+        {
+            self.seed.index.put_resting(ReplicantId(id), &summary);
+        }
     }
 
     fn now(&self) -> Now {
@@ -506,7 +530,7 @@ fn held_back(site: &Site) -> Vec<ReplicantId> {
         let note = glance.rows().get(site.name()).and_then(|row| row.note);
         note.is_some_and(|(_, status)| status == Wait::Held.status())
     };
-    site.glances()
+    site.awake()
         .filter(waits)
         .map(|glance| glance.id())
         .collect()

@@ -66,7 +66,7 @@ pub(super) fn read<'a, 'b>(bytes: &'b [u8], room: &'a mut Room<'b>) -> Option<Or
             head,
             headers: request.headers,
         },
-        body: rest.get(..seen.length)?,
+        body: rest.get(..seen.length.unwrap_or(0))?,
         scope: seen.scope,
         without: seen.without,
     })
@@ -113,7 +113,7 @@ const PLAIN: [bool; 256] = {
 struct Seen<'b> {
     hosts: u32,
     cookies: u32,
-    length: usize,
+    length: Option<usize>,
     scope: Option<&'b [u8]>,
     without: Without,
 }
@@ -142,8 +142,7 @@ impl<'b> Seen<'b> {
                 value.eq_ignore_ascii_case(b"keep-alive").then_some(())
             }
             b'c' if is("content-length") => {
-                self.length = length(value)?;
-                Some(())
+                self.length.replace(length(value)?).is_none().then_some(())
             }
             b'c' if is("cookie") => {
                 self.cookies += 1;
@@ -322,6 +321,7 @@ mod tests {
             "POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked",
             "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 3",
             "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: +0",
+            "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 0\r\nContent-Length: 0",
             "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 99999999999999999999",
         ] {
             assert_eq!(told(&format!("{head}\r\n\r\n")), None, "{head:?}");

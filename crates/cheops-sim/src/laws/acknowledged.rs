@@ -20,7 +20,9 @@ pub(super) fn check(world: &World, evidence: &Evidence) -> Result<(), String> {
             .hosts
             .iter()
             .any(|host| world.history.lost.contains(&(*host, *op)));
-        if lost || world.history.is_excused(&request.hosts, at_ms) {
+        let asked_ms = request.tries.first().map_or(at_ms, |first| first.at_ms);
+        let excused = world.history.is_excused(&request.hosts, asked_ms, at_ms);
+        if lost || excused {
             continue;
         }
         let id = request.submission.op.replicant;

@@ -50,7 +50,11 @@ fn was_asked_again(world: &World, op: &Operation, epoch: &Epoch) -> bool {
         return false;
     };
     let reign = history.reigns.get(&(op.replicant, epoch.clone()));
-    let began_ms = reign.copied().unwrap_or(u64::MAX);
+    // The first reign begins with the request that makes it, before anybody is told.
+    let began_ms = match epoch.counter {
+        1 => 0,
+        _ => reign.copied().unwrap_or(u64::MAX),
+    };
     let brought = history.brought.get(&(leader, op.id));
     let here = |one: &Try| {
         let waits = one

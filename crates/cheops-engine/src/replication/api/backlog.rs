@@ -67,7 +67,8 @@ impl Replication {
 fn backlogs(site: &Site) -> Backlogs {
     let mut all = Backlogs::new();
     // What is stranded waits for a person, not for a site.
-    for glance in site.glances().filter(|glance| !glance.is_stranded()) {
+    // What rests is nowhere behind.
+    for glance in site.awake().filter(|glance| !glance.is_stranded()) {
         let last = glance.last();
         for (name, row) in glance.rows() {
             let carries = row.state == ReplicaState::Carrier;

@@ -145,10 +145,7 @@ fn head(text: &mut String, name: &str, kind: &str, help: &str) {
 
 fn sums(site: &Site) -> Sums {
     let mut sums = Sums::default();
-    for glance in site
-        .glances()
-        .filter(|glance| glance.form() == Form::Replica)
-    {
+    for glance in site.awake().filter(|glance| glance.form() == Form::Replica) {
         let state = glance
             .rows()
             .get(site.name())
@@ -159,6 +156,10 @@ fn sums(site: &Site) -> Sums {
         }
         sums.at_gates += glance.at_gate() as u64;
         sums.conflicts += glance.parked().count() as u64;
+    }
+    for (_, kin) in site.resting() {
+        let key = (kin.service.clone(), super::resources::LIVE);
+        *sums.replicants.entry(key).or_default() += 1;
     }
     sums.outbox = site.outbox().count() as u64;
     sums

@@ -154,6 +154,7 @@ fn item(
         Some(Answer::Service { meta, .. }) => meta.clone(),
         _ => None,
     };
+    let glance = glance.as_ref();
     let meta = glance.and_then(|glance| glance.meta()).map(str::to_owned);
     let queued = glance.is_some_and(|glance| glance.form() == Form::Queue);
     let late = queued && expires_ms.is_some_and(|at| at <= clock.unix_ms);

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use cheops_core::eventual::{Glance, Repair, ReplicaState, Row};
+use cheops_core::eventual::{Glance, Kin, Repair, ReplicaState, Row};
 use cheops_core::operation::{Fields, Form, Handover};
 use cheops_core::{Event, Wait};
 use cheops_model::{Failover, Guarantee, SiteName};
@@ -68,7 +68,7 @@ impl How {
 impl Replication {
     /// A page of what this site has records of, in the order of services and ids.
     pub async fn resources(&self, filter: ResourceFilter, page: Page) -> List<Resource> {
-        let wanted = page.clone();
+        let (wanted, index) = (page.clone(), self.index().clone());
         let parts = self.look_everywhere(move |site| {
             let fits = |glance: &Glance<'_>| {
                 let service = filter.service.as_deref();
@@ -78,10 +78,20 @@ impl Replication {
                         glance.rows().values().any(|row| state_word(row) == state)
                     })
             };
-            let fitting = site.glances().filter(fits);
-            let keyed = fitting.filter_map(|glance| Some((key(&glance)?, glance)));
-            let cut = wanted.cut(keyed).into_iter();
-            cut.filter_map(|(key, glance)| Some((key, resource(&glance, site.name())?)))
+            let awake = site.awake().filter(fits);
+            let awake = awake.filter_map(|glance| Some((key(&glance)?, glance.id())));
+            let rests = |kin: &Kin| {
+                let service = filter.service.as_ref();
+                service.is_none_or(|service| *service == kin.service)
+                    && filter.converged != Some(false)
+                    && filter.state.as_deref().is_none_or(|state| state == LIVE)
+            };
+            let resting = site.resting().filter(|(_, kin)| rests(kin));
+            let resting = resting
+                .filter_map(|(id, kin)| Some((joined(&kin.service, &index.meta_of(id)?), id)));
+            // Only what is shown is read from the disk.
+            let cut = wanted.cut(awake.chain(resting)).into_iter();
+            cut.filter_map(|(key, id)| Some((key, resource(&site.glance(id)?, site.name())?)))
                 .collect::<Vec<_>>()
         });
         page.list(parts.await)
@@ -137,16 +147,13 @@ impl Replication {
     pub async fn conflicts(&self, page: Page) -> List<Conflict> {
         let wanted = page.clone();
         let parts = self.look_everywhere(move |site| {
-            let parked = site
-                .glances()
-                .flat_map(|glance| glance.parked().map(move |op| (glance, op)));
-            let keyed = parked.map(|(glance, op)| {
-                let key = op.id.0.to_be_bytes().to_vec();
-                (key, (glance, op))
+            // What has a conflict does not rest.
+            let keyed = site.awake().flat_map(|glance| {
+                let key = |op: &cheops_core::Operation| op.id.0.to_be_bytes().to_vec();
+                let parked = glance.parked().map(|op| (key(op), conflict(&glance, op)));
+                parked.collect::<Vec<_>>()
             });
-            let cut = wanted.cut(keyed).into_iter();
-            cut.map(|(key, (glance, op))| (key, conflict(&glance, op)))
-                .collect::<Vec<_>>()
+            wanted.cut(keyed)
         });
         page.list(parts.await)
     }
@@ -155,7 +162,7 @@ impl Replication {
     pub async fn conflict(&self, id: &str) -> Option<Conflict> {
         let wanted = super::operations::operation_id(id)?;
         let found = self.look_everywhere(move |site| {
-            site.glances().find_map(|glance| {
+            site.awake().find_map(|glance| {
                 let op = glance.parked().find(|op| op.id == wanted)?;
                 Some(conflict(&glance, op))
             })
@@ -169,8 +176,11 @@ fn key(glance: &Glance<'_>) -> Option<Vec<u8>> {
     if glance.form() != Form::Replica {
         return None;
     }
-    let (service, meta) = (glance.service().as_bytes(), glance.meta()?.as_bytes());
-    Some([service, b"/", meta].concat())
+    Some(joined(glance.service(), glance.meta()?))
+}
+
+fn joined(service: &str, meta: &str) -> Vec<u8> {
+    [service.as_bytes(), b"/", meta.as_bytes()].concat()
 }
 
 /// None while it has no name: nobody has made it yet.
@@ -246,10 +256,13 @@ fn replica(row: &Row) -> Replica {
     }
 }
 
+/// How every replica is of a replicant that rests.
+pub(super) const LIVE: &str = "live";
+
 pub(super) fn state_word(row: &Row) -> &'static str {
     match row.state {
         ReplicaState::Pending | ReplicaState::Carrier => "pending",
-        ReplicaState::Live => "live",
+        ReplicaState::Live => LIVE,
         ReplicaState::Diverged => "diverged",
         ReplicaState::InDoubt => "in-doubt",
         ReplicaState::Deleted => "deleted",

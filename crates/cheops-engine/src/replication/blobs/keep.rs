@@ -75,7 +75,7 @@ impl Blobs {
 /// are the state of a resource, for a site that is settled or comes later.
 fn needed_by(site: &Site) -> Needed {
     let mut needed = Needed::new();
-    for glance in site.glances() {
+    for glance in site.with_contents() {
         let open = glance.open_operations().filter_map(reference_of);
         let open: Vec<_> = open.collect();
         let written = match glance.is_deleted() {

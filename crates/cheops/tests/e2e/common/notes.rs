@@ -19,6 +19,8 @@ pub(crate) struct State {
     pub(crate) token: Option<String>,
     /// Creates are answered 204, and nobody is told what was made.
     pub(crate) names_no_id: bool,
+    /// Nobody's rights are good enough for a change.
+    pub(crate) frozen: bool,
     /// Notes show a `_rev` that begins so, and a change has to name it.
     pub(crate) revisions: Option<&'static str>,
     /// There is no list of notes.
@@ -145,6 +147,7 @@ impl State {
                 }
             }
             ("GET", Some(id)) if self.notes.contains_key(&id) => self.show(id, 200),
+            ("PATCH", Some(_)) if self.frozen => refuse(401),
             ("PATCH", Some(id)) if self.notes.contains_key(&id) => {
                 let revision = self.revision(self.notes[&id].0);
                 if revision.is_some_and(|revision| written["_rev"] != revision) {
