@@ -76,7 +76,10 @@ pub(crate) fn run(args: &BenchArgs) -> anyhow::Result<()> {
         }
         say(&format!("round {round} of {} done", args.rounds));
     }
-    print_table(&running, &seen, &args.base);
+    say("\nMedians of the rounds:");
+    print_table(&running, &seen, &args.base, median);
+    say("\nThe least of the rounds, which others disturbed least:");
+    print_table(&running, &seen, &args.base, least);
     Ok(())
 }
 
@@ -106,8 +109,8 @@ fn measure(peer: &Peer, args: &BenchArgs) -> anyhow::Result<Seen> {
     })
 }
 
-fn print_table(peers: &[Peer], seen: &[Vec<Seen>], base: &str) {
-    let of = |place: usize, what: fn(&Seen) -> f64| median(seen[place].iter().map(what).collect());
+fn print_table(peers: &[Peer], seen: &[Vec<Seen>], base: &str, one_of: fn(Vec<f64>) -> f64) {
+    let of = |place: usize, what: fn(&Seen) -> f64| one_of(seen[place].iter().map(what).collect());
     let base = peers.iter().position(|peer| peer.name == base).unwrap_or(0);
     let base_cpu = of(base, |seen| seen.cpu_us);
     let direct_p50 = of(0, |seen| seen.alone_p50_us);
@@ -134,6 +137,10 @@ fn print_table(peers: &[Peer], seen: &[Vec<Seen>], base: &str) {
 pub(crate) fn median(mut values: Vec<f64>) -> f64 {
     values.sort_by(f64::total_cmp);
     values.get(values.len() / 2).copied().unwrap_or(f64::NAN)
+}
+
+fn least(values: Vec<f64>) -> f64 {
+    values.into_iter().fold(f64::INFINITY, f64::min)
 }
 
 pub(crate) fn say(text: &str) {
