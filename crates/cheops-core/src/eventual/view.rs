@@ -128,9 +128,14 @@ impl Site {
         }
     }
 
-    /// The newest operation of a replicant that is awake and still in its log, else the one that made it.
+    /// The operation of a replicant that its service is being asked about before it has a position; else the newest that
+    /// is still in its log, else the one that made it. Nothing if it rests.
     pub fn latest(&self, id: ReplicantId) -> Option<&Operation> {
         let replicant = self.replicants.if_awake(&id)?;
+        if let Some(gate) = &replicant.record.gate {
+            // In whose name it is called: nobody borrows the rights of whoever came before.
+            return Some(&gate.op);
+        }
         let operation = |kept: &'_ super::log::Kept| match &kept.entry.body {
             Body::Run(_) => Some(kept.entry.index),
             Body::Void(_) | Body::Park(_) => None,

@@ -215,3 +215,28 @@ async fn a_version_in_a_body_is_each_sites_own() {
         assert_eq!(notes.all()[0]["text"], "c");
     }
 }
+
+#[tokio::test]
+async fn a_delete_is_asked_for_with_the_rights_of_whoever_wants_it() {
+    let Stage { mesh, notes, meta } = stage().await;
+    let path = format!("/notes/{meta}");
+    let delete = async |rights: &str| {
+        let rights = [("Authorization", rights)];
+        at(&mesh, 1, "DELETE", &path, &rights, Value::Null).await
+    };
+    let refused = delete("a-stranger").await;
+    assert_eq!((refused.status, refused.served_by()), (401, "site1"));
+    for notes in &notes {
+        assert_eq!(notes.all().len(), 1, "nothing was deleted");
+        // What made it is good for nothing by now.
+        notes.state().token = Some("second-secret".to_owned());
+    }
+    assert_eq!(delete("second-secret").await.status, 204);
+    eventually("gone at both sites", || async {
+        notes
+            .iter()
+            .all(|notes| notes.all().is_empty())
+            .then_some(())
+    })
+    .await;
+}
