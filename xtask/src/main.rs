@@ -8,6 +8,7 @@ mod bench;
 mod blobs;
 mod openstack;
 mod real;
+mod sites;
 mod soak;
 mod tidy;
 
@@ -33,6 +34,8 @@ enum Chore {
     Blobs(blobs::BlobsArgs),
     /// PocketBase and docker-registry, unmodified, each behind its agent: the workflow step by step
     Real(real::RealArgs),
+    /// More agents than keep a link to each other: all known everywhere, few links, a death noticed by all
+    Sites(sites::SitesArgs),
     /// Check layers, purity and the habits that no compiler checks
     Tidy,
     /// Real OpenStack sites, each behind its agent: up, test, status, down
@@ -51,6 +54,7 @@ fn main() -> anyhow::Result<ExitCode> {
         Chore::Soak(args) => soak::run(&args).map(|()| ExitCode::SUCCESS),
         Chore::Blobs(args) => blobs::run(&args).map(|()| ExitCode::SUCCESS),
         Chore::Real(args) => real::run(&args),
+        Chore::Sites(args) => sites::run(&args).map(|()| ExitCode::SUCCESS),
         Chore::Tidy => tidy::run(),
         Chore::Openstack { words } => openstack::run(&words),
     }

@@ -95,7 +95,8 @@ pub(crate) async fn sites(State(sources): State<Sources>) -> Json<api::Sites> {
 }
 
 pub(crate) async fn metrics(State(sources): State<Sources>) -> Response {
-    let text = (sources.metrics)() + &sources.replication.metrics().await;
+    let sites = api::metrics(&sources.picture());
+    let text = (sources.metrics)() + &sites + &sources.replication.metrics().await;
     ([(header::CONTENT_TYPE, "text/plain; version=0.0.4")], text).into_response()
 }
 

@@ -1,5 +1,6 @@
 //! What is told of sites, to operators (`/v1/sites`) and to whoever made a request.
 
+use std::fmt::Write;
 use std::time::{Instant, SystemTime};
 
 use cheops_core::membership::{Reach, Report};
@@ -139,6 +140,35 @@ pub fn round_trip(picture: &Picture, from: &SiteName, to: &SiteName) -> RoundTri
         error_ms: found.map(|found| thousandths(found.error_ms)),
         measured: found.is_some_and(|found| found.measured),
     }
+}
+
+/// Sites in numbers, as Prometheus text.
+pub fn metrics(picture: &Picture) -> String {
+    let view = &picture.view;
+    let mut text = String::from(
+        "# HELP cheops_sites Known sites, by mark, this one included.\n# TYPE cheops_sites gauge\n",
+    );
+    for mark in [
+        Mark::Unknown,
+        Mark::Connected,
+        Mark::Synchronizing,
+        Mark::Autonomous,
+        Mark::Failed,
+        Mark::Disconnected,
+        Mark::Fenced,
+    ] {
+        let count = view.sites.values().filter(|seen| seen.mark == mark).count();
+        let _ = writeln!(text, "cheops_sites{{mark=\"{}\"}} {count}", mark.word());
+    }
+    let links = view.sites.values().filter(|seen| seen.linked).count();
+    let _ = writeln!(
+        text,
+        "# HELP cheops_links Links to other sites that are up.\n# TYPE cheops_links gauge\ncheops_links {links}\n\
+         # HELP cheops_datagrams_refused_total Datagrams that were not taken: forged, replayed, of no use.\n\
+         # TYPE cheops_datagrams_refused_total counter\ncheops_datagrams_refused_total {}",
+        view.datagrams_refused
+    );
+    text
 }
 
 /// A time as the contract writes it, in whole seconds.

@@ -83,7 +83,8 @@ pub const DECLARED_LINKS_MAX: usize = 64;
 /// and datagrams watch the rest.
 pub const LINKS_ALL_MAX: usize = 32;
 
-/// How long a link is kept after the last request to its site.
+/// How long a link is kept after a connection for requests was last made to its site. Those have
+/// probes of their own.
 pub const LINK_USED: Duration = Duration::from_secs(300);
 
 /// How long a link is kept that was made to find out about a site.
@@ -100,6 +101,9 @@ pub const LETTERS_MAX: usize = 512;
 
 /// Datagrams waiting for one link, where they do not get through by themselves.
 pub const LINK_DATAGRAMS_MAX: usize = 32;
+
+/// Kinds of refused datagrams that are told of, by sender and reason. Beyond, they are only counted.
+pub const REFUSALS_SAID_MAX: usize = 64;
 
 /// Names of hosts whose addresses are remembered. Beyond, all are looked up anew.
 pub const NAMES_KEPT: usize = 1024;

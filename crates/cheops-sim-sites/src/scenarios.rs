@@ -127,7 +127,7 @@ pub fn false_marks(settings: Settings, minutes: u64) -> FalseMarks {
 }
 
 /// What became of a cut that leaves a way around.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct CutOutcome {
     /// Pairs that are cut, each from one side.
     pub pairs: usize,
@@ -139,6 +139,8 @@ pub struct CutOutcome {
     pub false_marks: usize,
     /// Times that a pair seen as cut was seen otherwise again, while it was cut: flapping.
     pub flaps: usize,
+    /// Until a pair was seen as cut, of those that were.
+    pub seen_ms: Vec<u64>,
 }
 
 /// Cuts the sites below `cut` from the next as many, both ways or one, and watches.
@@ -153,7 +155,7 @@ pub fn partial_cut(settings: Settings, cut: u16, ways: Ways, minutes: u64) -> Cu
     }));
     let mut outcome = CutOutcome::default();
     let mut seen: BTreeMap<(Site, Site), Reach> = BTreeMap::new();
-    for _ in 0..minutes * 60 {
+    for second in 1..=minutes * 60 {
         world.run_ms(1000);
         for by in 0..2 * cut {
             let others = if by < cut { cut..2 * cut } else { 0..cut };
@@ -165,7 +167,11 @@ pub fn partial_cut(settings: Settings, cut: u16, ways: Ways, minutes: u64) -> Cu
                 let reach = reach.unwrap_or(Reach::None);
                 let before = seen.insert((by, of), reach);
                 let is_cut = |reach: Reach| matches!(reach, Reach::Indirect | Reach::OneWay);
-                outcome.flaps += usize::from(before.is_some_and(is_cut) && !is_cut(reach));
+                match (before.is_some_and(is_cut), is_cut(reach)) {
+                    (true, false) => outcome.flaps += 1,
+                    (false, true) => outcome.seen_ms.push(second * 1000),
+                    (true, true) | (false, false) => (),
+                }
             }
         }
     }

@@ -7,7 +7,6 @@ use super::limits::{COMPARE_AGAIN_MS, ERRANDS_MAX, PROBE_MS, RECORDS_BYTES_MAX, 
 use super::member::{Member, State};
 use super::message::{Body, Datagram, Record, Update};
 use super::moment::Moment;
-use super::standing::Standing;
 use super::swim::{Effect, Errand, Swim};
 
 impl<K: Key> Swim<K> {
@@ -26,6 +25,7 @@ impl<K: Key> Swim<K> {
             updates,
             ..
         } = datagram;
+        self.hear_it_back(&from, &updates, effects);
         if self.members.get(&from).is_some_and(Member::is_out) {
             self.tell_that_it_is_out(&from, &body, effects);
             return;
@@ -39,21 +39,6 @@ impl<K: Key> Swim<K> {
         }
         self.hear_own_word(now, &from, incarnation, effects);
         self.hear_body(now, &from, body, place, effects);
-    }
-
-    /// It may not know yet. Its answers to that are not answered: no two go on for ever.
-    fn tell_that_it_is_out(&mut self, from: &K, body: &Body<K>, effects: &mut Vec<Effect<K>>) {
-        let asks = matches!(
-            body,
-            Body::Ping { .. } | Body::Ask { .. } | Body::Compare { .. }
-        );
-        if !asks {
-            return;
-        }
-        if let Some(member) = self.members.get(from) {
-            let records = vec![record_of(from, member)];
-            self.say(from, Body::Records { records, wanted: 0 }, effects);
-        }
     }
 
     /// A site that speaks with a higher incarnation than we know is alive in it.
@@ -330,30 +315,6 @@ impl<K: Key> Swim<K> {
             incarnation,
             by,
         });
-    }
-
-    pub(super) fn hear_standing(
-        &mut self,
-        site: &K,
-        standing: Standing<K>,
-        effects: &mut Vec<Effect<K>>,
-    ) {
-        let newer = self.standing(site).is_none_or(|known| *known < standing);
-        if !newer {
-            return;
-        }
-        if *site == self.here.site {
-            self.here.standing = Some(standing.clone());
-        } else if let Some(member) = self.members.get_mut(site) {
-            member.standing = Some(Box::new(standing.clone()));
-            // Attached again, it is to be heard before it is believed to be there.
-            member.heard_ms = 0;
-        } else {
-            return;
-        }
-        effects.push(Effect::Changed(site.clone()));
-        let site = site.clone();
-        self.gossip.add(Update::Standing { site, standing });
     }
 
     /// Only this site says what it is; with a higher incarnation it is believed.

@@ -91,6 +91,10 @@ pub const STOOD_STILL_MS: u64 = 2_000;
 /// Probes without a direct answer, while others vouch, before the path counts as cut.
 pub const MISSES_TO_CUT: u8 = 2;
 
+/// Sites waiting for the second of these probes. Further ones wait for their turn in the ring: more
+/// are missed at a time only where this site's own path is bad.
+pub const MISSED_MAX: usize = 16;
+
 /// Probes made for others at a time; further ones are not made, the asker has asked more than one.
 pub const ERRANDS_MAX: usize = 256;
 
@@ -109,8 +113,12 @@ pub const REPORT_SILENT_MS: u64 = 20_000;
 /// Services told of in one report. Further ones, by name, are left out.
 pub const REPORT_SERVICES_MAX: usize = 64;
 
-/// Reports that one site holds and passes up. Of more sites below it, the first by name.
-pub const REPORTS_MAX: usize = 1_000;
+/// Reports that one site holds and passes up: of as many sites as may be known.
+pub const REPORTS_MAX: usize = MEMBERS_MAX;
+
+/// What one message to the parent holds of them: a thousand sites, and well below what one message of
+/// a link may hold. The rest follows with the next.
+pub const REPORTS_BYTES_MAX: usize = 256 << 10;
 
 /// The longest chain of parents: a longer one is a circle or a mistake.
 pub const DEPTH_MAX: usize = 16;

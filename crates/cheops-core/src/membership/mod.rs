@@ -8,6 +8,7 @@
 
 mod chance;
 mod coordinate;
+mod decided;
 mod digest;
 mod gossip;
 mod hear;

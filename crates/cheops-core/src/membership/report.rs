@@ -6,7 +6,9 @@ use cheops_model::ServiceName;
 use serde::{Deserialize, Serialize};
 
 use super::key::Key;
-use super::limits::{REPORT_AGAIN_MS, REPORT_SERVICES_MAX, REPORT_SILENT_MS, REPORTS_MAX};
+use super::limits::{
+    REPORT_AGAIN_MS, REPORT_SERVICES_MAX, REPORT_SILENT_MS, REPORTS_BYTES_MAX, REPORTS_MAX,
+};
 use super::moment::Moment;
 
 /// How a site is.
@@ -35,6 +37,13 @@ impl Report {
             self.services.pop_last();
         }
         self
+    }
+
+    /// Bytes it takes in a message, at most.
+    fn wire_bytes(&self) -> usize {
+        // The names of the members and the longest numbers.
+        let service = |name: &ServiceName| name.as_str().len() + 9;
+        280 + self.services.keys().map(service).sum::<usize>()
     }
 
     /// Whether it is worth telling whoever knows the other: a service came or went, a share moved by
@@ -104,11 +113,41 @@ pub struct Held<K> {
     silent: bool,
 }
 
+impl<K> Held<K> {
+    fn age_ms(&self, now: Moment) -> u64 {
+        now.ms().saturating_sub(self.made.ms())
+    }
+
+    fn is_silent(&self, now: Moment) -> bool {
+        self.silent || self.age_ms(now) > REPORT_SILENT_MS
+    }
+
+    fn as_told(&self, now: Moment) -> Told {
+        Told {
+            report: self.report.clone(),
+            silent: self.is_silent(now),
+            made_ms: self.made.ms(),
+            at_ms: now.ms(),
+        }
+    }
+}
+
 #[derive(Clone, Debug)]
 struct Told {
     report: Report,
     silent: bool,
+    made_ms: u64,
     at_ms: u64,
+}
+
+impl Told {
+    /// Whether it is time to tell of the site again.
+    fn is_due<K>(&self, now: Moment, held: &Held<K>) -> bool {
+        let silent = held.is_silent(now);
+        self.silent != silent
+            || now.ms() >= self.at_ms + REPORT_AGAIN_MS
+            || (!silent && held.report.is_news_to(&self.report))
+    }
 }
 
 impl<K: Key> Default for Ledger<K> {
@@ -162,38 +201,53 @@ impl<K: Key> Ledger<K> {
         }
     }
 
-    /// What the parent is to be told now.
+    /// What the parent is to be told now: of what is due, as much as fits, the longest untold first.
     pub fn tell(&mut self, now: Moment) -> Reports<K> {
         let mut reports = Reports {
             oldest_ms: 0,
             items: Vec::new(),
         };
-        for (site, held) in self.held.iter().take(REPORTS_MAX) {
-            let age_ms = now.ms().saturating_sub(held.made.ms());
-            let silent = held.silent || age_ms > REPORT_SILENT_MS;
-            let told = self.told.get(site);
-            let due = told.is_none_or(|told| {
-                told.silent != silent || now.ms() >= told.at_ms + REPORT_AGAIN_MS
-            });
-            let news = || told.is_none_or(|told| held.report.is_news_to(&told.report));
-            if !due && (silent || !news()) {
-                reports.oldest_ms = reports.oldest_ms.max(if silent { 0 } else { age_ms });
+        let mut due = Vec::new();
+        for (site, held) in &self.held {
+            let silent = held.is_silent(now);
+            match self.told.get(site) {
+                Some(told) if !told.is_due(now, held) => {
+                    let age_ms = if silent { 0 } else { held.age_ms(now) };
+                    reports.oldest_ms = reports.oldest_ms.max(age_ms);
+                }
+                told => due.push((told.map(|told| told.at_ms), site.clone())),
+            }
+        }
+        due.sort_unstable();
+        let mut room = REPORTS_BYTES_MAX;
+        for (_, site) in due {
+            let held = &self.held[&site];
+            let bytes = site.wire_bytes() + held.report.wire_bytes();
+            if bytes > room {
+                room = 0;
+                if let Some(told) = self.told.get(&site).filter(|told| !told.silent) {
+                    // What the parent has of it is as old as it is, until it is named.
+                    let age_ms = now.ms().saturating_sub(told.made_ms);
+                    reports.oldest_ms = reports.oldest_ms.max(age_ms);
+                }
                 continue;
             }
+            room -= bytes;
             reports.items.push(ReportItem {
                 site: site.clone(),
-                age_ms,
-                silent,
+                age_ms: held.age_ms(now),
+                silent: held.is_silent(now),
                 report: held.report.clone(),
             });
-            let told = Told {
-                report: held.report.clone(),
-                silent,
-                at_ms: now.ms(),
-            };
-            self.told.insert(site.clone(), told);
+            self.told.insert(site, held.as_told(now));
         }
         reports
+    }
+
+    /// Forgets the sites that are not below any more.
+    pub fn keep(&mut self, below: impl Fn(&K) -> bool) {
+        self.held.retain(|site, _| below(site));
+        self.told.retain(|site, _| below(site));
     }
 
     /// The parent may not know any more what it was told: it hears everything again.
@@ -253,6 +307,33 @@ mod tests {
             assert!(age_ms(&top, "leaf", now) >= (s - 11) * 5000, "after {s}");
         }
         assert!(named <= 2, "{named}");
+    }
+
+    #[test]
+    fn a_message_is_bounded_and_what_did_not_fit_follows_and_does_not_look_young() {
+        let (mut hub, mut top) = (Ledger::default(), Ledger::default());
+        let sites: Vec<_> = (0..2700).map(|n| site(&format!("site{n}"))).collect();
+        let mut rounds = Vec::new();
+        for round in 0..6 {
+            let now = seconds(round * 5);
+            for site in &sites {
+                hub.put(now, site.clone(), report(40 + 10 * u32::from(round >= 3)));
+            }
+            let told = hub.tell(now);
+            let bytes = serde_json::to_vec(&told).unwrap().len();
+            assert!(bytes < REPORTS_BYTES_MAX + 100, "{bytes}");
+            rounds.push(told.items.len());
+            top.take(now, &site("hub"), told, |_| true);
+            let young = |(_, held): &(_, &Held<_>)| held.made == now;
+            for (_, held) in top.held().filter(young) {
+                assert_eq!(held.report.memory_percent, if round >= 3 { 50 } else { 40 });
+            }
+        }
+        assert_eq!(top.held().count(), 2700);
+        assert!(rounds[..3].iter().sum::<usize>() == 2700, "{rounds:?}");
+        assert!(rounds[3..].iter().sum::<usize>() == 2700, "{rounds:?}");
+        hub.keep(|name| *name == sites[0]);
+        assert_eq!(hub.held().count(), 1);
     }
 
     #[test]

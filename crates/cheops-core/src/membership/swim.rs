@@ -1,8 +1,9 @@
 //! One site's part of the protocol: whom it probes, whom it asks, when it believes.
 //!
-//! What it makes of the messages of others is in `hear`, what it puts on its own in `speak`.
+//! What it makes of the messages of others is in `hear`, what it puts on its own in `speak`, what
+//! operators decide in `decided`.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
 use super::chance::Chance;
@@ -11,8 +12,8 @@ use super::digest::{digest, record_of};
 use super::gossip::Gossip;
 use super::key::Key;
 use super::limits::{
-    ANSWER_MS, ASKED, AWAY_PROBE_EVERY_MS, COMPARE_EVERY_MS, DEAF_MS, MEMBERS_MAX, NEAR_EVERY_MS,
-    PROBE_EVERY_MS, SILENCE_MS, STOOD_STILL_MS,
+    ANSWER_MS, ASKED, AWAY_PROBE_EVERY_MS, COMPARE_EVERY_MS, DEAF_MS, MEMBERS_MAX, MISSED_MAX,
+    MISSES_TO_CUT, NEAR_EVERY_MS, PROBE_EVERY_MS, SILENCE_MS, STOOD_STILL_MS,
 };
 use super::measure::Measurement;
 use super::member::{Member, State};
@@ -20,7 +21,6 @@ use super::message::{Body, Datagram, Record, Update};
 use super::moment::Moment;
 use super::near::{Neighbours, tag_of};
 use super::probe::{Probe, Want};
-use super::standing::{Standing, StandingWord};
 use super::suspicion::Suspicion;
 
 /// How bad this site's own hearing can get: it then waits that many times longer.
@@ -61,6 +61,9 @@ pub struct Swim<K> {
     /// Every other site, in the order of probing.
     pub(super) ring: Vec<K>,
     next: usize,
+    /// Sites whose own answer was missed once while others vouched: probed again at once, because in
+    /// a large mesh their turn comes only after long.
+    pub(super) missed: VecDeque<K>,
     pub(super) probes: Vec<Probe<K>>,
     pub(super) errands: Vec<Errand<K>>,
     pub(super) suspects: BTreeSet<K>,
@@ -122,6 +125,7 @@ impl<K: Key> Swim<K> {
             members: BTreeMap::new(),
             ring: Vec::new(),
             next: 0,
+            missed: VecDeque::new(),
             probes: Vec::new(),
             errands: Vec::new(),
             suspects: BTreeSet::new(),
@@ -241,35 +245,6 @@ impl<K: Key> Swim<K> {
         self.here.said = said;
         self.here.incarnation += 1;
         self.gossip.add(Update::State(self.here.clone()));
-    }
-
-    /// An operator at this site decides something of any site.
-    pub fn decide(&mut self, site: &K, word: StandingWord, effects: &mut Vec<Effect<K>>) {
-        let before = self.standing(site).map_or(0, |standing| standing.version);
-        let standing = Standing {
-            version: before + 1,
-            by: self.here.site.clone(),
-            word,
-        };
-        self.hear_standing(site, standing, effects);
-    }
-
-    /// What somebody told of an operator's decision, over a link.
-    pub fn hear_decision(&mut self, site: &K, standing: Standing<K>, effects: &mut Vec<Effect<K>>) {
-        self.hear_standing(site, standing, effects);
-    }
-
-    /// What an operator decided of a site, here or elsewhere.
-    pub fn standing(&self, site: &K) -> Option<&Standing<K>> {
-        if *site == self.here.site {
-            return self.here.standing.as_ref();
-        }
-        self.members.get(site)?.standing.as_deref()
-    }
-
-    /// What was decided before a restart.
-    pub fn restore(&mut self, site: &K, standing: Standing<K>) {
-        self.hear_standing(site, standing, &mut Vec::new());
     }
 
     /// Says goodbye to a few, who tell the rest.
@@ -392,6 +367,9 @@ impl<K: Key> Swim<K> {
             effects.push(Effect::Changed(probe.target.clone()));
         }
         if probe.vouched {
+            if member.misses < MISSES_TO_CUT && self.missed.len() < MISSED_MAX {
+                self.missed.push_back(probe.target);
+            }
             return;
         }
         self.deafness = (self.deafness + 1).min(DEAFNESS_MAX);
@@ -434,7 +412,7 @@ impl<K: Key> Swim<K> {
         if self.is_out() {
             return;
         }
-        let Some(target) = self.next_in_ring() else {
+        let Some(target) = self.next_missed().or_else(|| self.next_in_ring()) else {
             return;
         };
         let patience_ms = self.patience_ms(&target);
@@ -442,6 +420,16 @@ impl<K: Key> Swim<K> {
         let nonce = probe.nonce();
         self.probes.push(probe);
         self.say(&target, Body::Ping { nonce }, effects);
+    }
+
+    fn next_missed(&mut self) -> Option<K> {
+        while let Some(site) = self.missed.pop_front() {
+            let missing = |member: &Member<K>| member.takes_part() && member.misses > 0;
+            if self.members.get(&site).is_some_and(missing) {
+                return Some(site);
+            }
+        }
+        None
     }
 
     fn next_in_ring(&mut self) -> Option<K> {
@@ -522,11 +510,6 @@ impl<K: Key> Swim<K> {
 
     pub(super) fn sites(&self) -> usize {
         self.members.len() + 1
-    }
-
-    pub(super) fn is_out(&self) -> bool {
-        let standing = self.here.standing.as_ref();
-        standing.is_some_and(|standing| standing.word.is_out())
     }
 
     /// A suspicion begins, or is shared by one more.

@@ -36,7 +36,7 @@ impl Clocks {
             Ok(ahead) => (ahead, 1),
             Err(fault) => (fault.duration(), -1),
         };
-        (by > CLOCK_JUMP).then(|| by.as_secs() as i64 * sign)
+        (by > CLOCK_JUMP).then(|| by.as_secs_f64().round() as i64 * sign)
     }
 }
 

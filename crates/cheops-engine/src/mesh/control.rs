@@ -21,6 +21,7 @@ use tracing::debug;
 use super::accept::Accepted;
 use super::message::{BEAT_PATH, Beat, DATAGRAM_PATH, HELLO_PATH, Hello, REPORT_PATH, encode};
 use super::owner::Event;
+use super::refused::Origin;
 use super::roster::Refusal;
 use crate::limits::{CONTROL_BYTES_MAX, HELLO_DEADLINE};
 
@@ -148,11 +149,8 @@ async fn beat(peer: &Peer, _: Beat) -> Result<Bytes, Refused> {
 
 /// A datagram over a link: UDP is blocked between the two.
 async fn datagram(peer: &Peer, sealed: Bytes) -> Result<Bytes, Refused> {
-    let peer_name = Some(peer.site.clone());
-    let event = Event::Datagram {
-        sealed,
-        peer: peer_name,
-    };
+    let origin = Origin::Link(peer.site.clone());
+    let event = Event::Datagram { sealed, origin };
     put(peer, event).await?;
     Ok(encode(&()))
 }

@@ -9,6 +9,7 @@ use tracing::warn;
 
 use super::announcement::{Announcement, dialable};
 use super::clock::Now;
+use super::members::said;
 use super::roster::Via;
 use super::trips::Trips;
 use super::view::{Backlog, SiteView};
@@ -25,6 +26,8 @@ pub(super) struct Up {
 #[derive(Debug)]
 pub(super) struct Known {
     pub(super) announcement: Option<Arc<Announcement>>,
+    /// Tells its announcement from others; 0 without one.
+    pub(super) said: u32,
     pub(super) last_heard: Option<Instant>,
     /// The address it announced, made dialable.
     announced: Option<String>,
@@ -56,6 +59,7 @@ impl Known {
     pub(super) fn new(now: Now) -> Known {
         Known {
             announcement: None,
+            said: 0,
             last_heard: None,
             announced: None,
             hints: Vec::new(),
@@ -82,11 +86,17 @@ impl Known {
             None => Mark::Unknown,
         };
         Known {
+            said: announcement.as_deref().map_or(0, said),
             announcement,
             hints,
             shown,
             ..Known::new(now)
         }
+    }
+
+    fn set_announcement(&mut self, announcement: Arc<Announcement>) {
+        self.said = said(&announcement);
+        self.announcement = Some(announcement);
     }
 
     /// Whether our link to it is up.
@@ -104,22 +114,22 @@ impl Known {
             told.incarnation > known.incarnation || (same_start && !spoke && **told != *known)
         });
         if newer {
-            self.announcement = Some(told.clone());
+            self.set_announcement(told.clone());
         }
         newer
     }
 
     /// Takes over what the site says of itself. True if that is new.
-    pub(super) fn announce(&mut self, said: Announcement, via: &Via<'_>, now: Now) -> bool {
+    pub(super) fn announce(&mut self, announcement: Announcement, via: &Via<'_>, now: Now) -> bool {
         self.last_heard = Some(now.instant);
         let (Via::Accepted(seen) | Via::Dialled(_, seen)) = *via;
-        let address = Some(dialable(&said.advertise, seen));
+        let address = Some(dialable(&announcement.advertise, seen));
         let moved = self.announced != address;
         self.announced = address;
-        if self.announcement.as_deref() == Some(&said) {
+        if self.announcement.as_deref() == Some(&announcement) {
             return moved;
         }
-        self.announcement = Some(Arc::new(said));
+        self.set_announcement(Arc::new(announcement));
         true
     }
 

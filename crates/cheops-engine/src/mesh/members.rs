@@ -1,6 +1,6 @@
 //! This agent's part of membership: the protocol of the core, its datagrams sealed and opened.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -9,29 +9,15 @@ use cheops_core::membership::{
     Datagram, Effect, Guard, Moment, SealFault, SealKey, Sealer, Standing, StandingWord, Swim,
 };
 use cheops_model::SiteName;
-use tracing::warn;
 
 use super::announcement::Announcement;
 use super::message::encode;
+use super::refused::{DatagramFault, Origin, Refused};
 use crate::identity::Identity;
 use crate::limits::DATAGRAM_BYTES_MAX;
 
 /// Links carry the datagrams for a peer that was not heard by UDP for so long.
 const UDP_SILENCE: Duration = Duration::from_secs(10);
-
-/// Why a datagram is not taken.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, thiserror::Error)]
-pub(super) enum DatagramFault {
-    /// Its seal says so.
-    #[error("{0}")]
-    Seal(#[from] SealFault),
-    /// Longer than any agent makes.
-    #[error("longer than {DATAGRAM_BYTES_MAX} bytes")]
-    TooLong,
-    /// Sealed by an agent of the mesh, and not understood.
-    #[error("its content cannot be read; upgrade the older agent")]
-    Unread,
-}
 
 /// Membership, as the owner of the mesh's state holds it.
 pub(super) struct Members {
@@ -41,8 +27,7 @@ pub(super) struct Members {
     sealer: Sealer,
     begun: Instant,
     heard_by_udp: HashMap<SiteName, Instant>,
-    /// Faults already said: a forger does not fill the log.
-    said: BTreeSet<DatagramFault>,
+    pub(super) refused: Refused,
     /// An agent ahead of us under our name was already told of.
     rival_said: bool,
 }
@@ -65,7 +50,7 @@ impl Members {
             key,
             begun: now,
             heard_by_udp: HashMap::new(),
-            said: BTreeSet::new(),
+            refused: Refused::default(),
             rival_said: false,
         }
     }
@@ -89,28 +74,26 @@ impl Members {
         self.swim.tick(self.moment(now), effects);
     }
 
-    /// Opens a datagram and takes it; one that is refused is said once for each reason. `peer` is
-    /// whose certificate was shown, if it came over a link.
+    /// Opens a datagram and takes it; tells whose it was, if it was taken.
     pub(super) fn receive(
         &mut self,
         sealed: &[u8],
-        peer: Option<&SiteName>,
+        origin: Origin,
         now: Instant,
         effects: &mut Vec<Effect<SiteName>>,
     ) -> Option<SiteName> {
-        match self.open(sealed, peer) {
+        let mut claimed = None;
+        match self.open(sealed, &origin, &mut claimed) {
             Ok(datagram) => {
                 let from = datagram.from.clone();
-                if peer.is_none() {
+                if let Origin::Socket(_) = origin {
                     self.heard_by_udp.insert(from.clone(), now);
                 }
                 self.swim.receive(self.moment(now), datagram, effects);
                 Some(from)
             }
             Err(fault) => {
-                if self.said.insert(fault) {
-                    warn!(%fault, bytes = sealed.len(), "a datagram was refused; further ones like it are not told of");
-                }
+                self.refused.note(origin, claimed, fault);
                 None
             }
         }
@@ -119,7 +102,8 @@ impl Members {
     fn open(
         &mut self,
         sealed: &[u8],
-        peer: Option<&SiteName>,
+        origin: &Origin,
+        claimed: &mut Option<SiteName>,
     ) -> Result<Datagram<SiteName>, DatagramFault> {
         if sealed.len() > DATAGRAM_BYTES_MAX {
             return Err(DatagramFault::TooLong);
@@ -127,7 +111,8 @@ impl Members {
         let (content, stamp) = self.key.open(sealed)?;
         let datagram: Datagram<SiteName> =
             postcard::from_bytes(content).map_err(|_| DatagramFault::Unread)?;
-        if peer.is_some_and(|peer| *peer != datagram.from) {
+        *claimed = Some(datagram.from.clone());
+        if matches!(origin, Origin::Link(peer) if *peer != datagram.from) {
             return Err(DatagramFault::Seal(SealFault::Forged));
         }
         // Only known sites are remembered: the memory of the guard is bounded by them.

@@ -12,7 +12,7 @@ use cheops_model::SiteName;
 use serde::{Deserialize, Serialize};
 
 use super::announcement::{Announcement, AnnouncementFault, check_address};
-use crate::limits::{KNOWN_BYTES_MAX, LINKS_ALL_MAX, SITES_MAX};
+use crate::limits::{KNOWN_BYTES_MAX, SITES_MAX};
 
 /// ALPN of a control link.
 pub(super) const ALPN_CONTROL: &[u8] = b"cheops-ctl/1";
@@ -86,12 +86,12 @@ impl Hello {
         })
     }
 
-    pub(super) fn greeting(self) -> Greeting {
+    pub(super) fn greeting(self, links_all_max: usize) -> Greeting {
         let body = encode(&self);
         // A small mesh tells everything each time: its lists are short.
-        let known = match self.known.len() {
-            0..=LINKS_ALL_MAX => self.known,
-            _ => Vec::new(),
+        let known = match self.known.len() <= links_all_max {
+            true => self.known,
+            false => Vec::new(),
         };
         let again = Hello {
             known,

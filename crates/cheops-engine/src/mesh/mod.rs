@@ -1,8 +1,8 @@
 //! Links between agents: how they find, greet and watch each other.
 //!
 //! Each agent has one TCP port for the mesh. Over mutual TLS 1.3 the name of ALPN says what a
-//! connection is for, and in which version: control, forwarded requests or logs. Each agent keeps one
-//! control link to every site it knows; whoever joins through any site learns of all. One task owns
+//! connection is for, and in which version: control, forwarded requests or logs. In a small mesh each agent keeps
+//! one control link to every site it knows, in a large one to a few; whoever joins through any site learns of all. One task owns
 //! the state ([`Mesh::start`]); everybody else reads the [`View`] it publishes.
 //!
 //! Sockets are listened on elsewhere: whoever does hands connections to a [`MeshAcceptor`].
@@ -25,12 +25,14 @@ mod message;
 mod owner;
 mod pause;
 mod post;
+mod refused;
 mod roster;
 mod saved;
 mod standing;
 mod tend;
 mod trips;
 mod view;
+mod wanted;
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -89,6 +91,9 @@ pub struct MeshConfig {
     pub socket: Option<std::net::UdpSocket>,
     /// Where marks that change are told.
     pub events: Bus,
+    /// Up to so many other known sites, a link is kept to every one: see
+    /// [`LINKS_ALL_MAX`](crate::limits::LINKS_ALL_MAX).
+    pub links_all_max: usize,
 }
 
 /// Why a mesh does not start, or does not take an announcement. Correct the configuration.
@@ -147,6 +152,7 @@ impl Mesh {
             data_dir,
             socket,
             events: bus,
+            links_all_max,
         } = config;
         check(&identity, &announcement)?;
         join.iter()
@@ -193,7 +199,8 @@ impl Mesh {
 
         let (events, inbox) = mpsc::channel(EVENTS_MAX);
         let (view_in, view) = watch::channel(Arc::new(roster.view(Change::Matter)));
-        let (greeting_in, greeting) = watch::channel(Arc::new(roster.hello().greeting()));
+        let (greeting_in, greeting) =
+            watch::channel(Arc::new(roster.hello().greeting(links_all_max)));
         let saved_in = watch::Sender::new(Arc::new(roster.saved()));
         let outlets = Outlets {
             view: view_in,
@@ -221,6 +228,7 @@ impl Mesh {
             backlogs,
             decisions,
             configured_parent,
+            links_all_max,
         });
         let owner = tokio::spawn(owner.run(first, identity.site().clone(), join, inbox));
         Ok(Mesh {

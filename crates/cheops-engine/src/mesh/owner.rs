@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
 use std::net::IpAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use bytes::Bytes;
 use cheops_core::membership::{Ledger, Report, Reports};
@@ -22,10 +22,12 @@ use super::link::{Link, Message, Shared};
 use super::members::Members;
 use super::message::{Beat, Greeting, Hello};
 use super::post::{self, Letter};
+use super::refused::Origin;
 use super::roster::{Change, Effects, Refusal, Roster, Via};
 use super::saved::{Saved, keep_saved};
 use super::standing::Decisions;
 use super::view::{Backlogs, View};
+use super::wanted::Wanted;
 use crate::events::Bus;
 use crate::limits::{CONTROL_CONNECTIONS_MAX, LETTERS_MAX, LINK_DATAGRAMS_MAX, REFRESH_INTERVAL};
 
@@ -63,11 +65,8 @@ pub(super) enum Event {
     LinkBeat { site: SiteName, trip: Duration },
     /// Our link is gone.
     LinkDown { site: SiteName },
-    /// A datagram; over a link, from whose certificate was shown.
-    Datagram {
-        sealed: Bytes,
-        peer: Option<SiteName>,
-    },
+    /// A datagram, and how it came.
+    Datagram { sealed: Bytes, origin: Origin },
     /// A site below told how it is.
     Reported {
         site: SiteName,
@@ -115,12 +114,13 @@ pub(super) struct Owner {
     sender: Option<JoinHandle<()>>,
     pub(super) routes: Arc<BTreeMap<SiteName, String>>,
     pub(super) backlogs: watch::Receiver<Arc<Backlogs>>,
-    /// Sites to keep a link to for a while, and until when.
-    pub(super) wanted: HashMap<SiteName, Instant>,
+    /// Sites to keep a link to for a while.
+    pub(super) wanted: Wanted,
     /// Sites that were joined through.
     pub(super) joined: HashSet<SiteName>,
     pub(super) decisions: Decisions,
     pub(super) configured_parent: Option<SiteName>,
+    pub(super) links_all_max: usize,
     pub(super) folder: PathBuf,
     pub(super) clocks: Clocks,
     /// How it is here and below, and what of it the parent was told.
@@ -140,6 +140,7 @@ pub(super) struct Estate {
     pub(super) backlogs: watch::Receiver<Arc<Backlogs>>,
     pub(super) decisions: Decisions,
     pub(super) configured_parent: Option<SiteName>,
+    pub(super) links_all_max: usize,
 }
 
 /// How a link is steered.
@@ -164,6 +165,7 @@ impl Owner {
             backlogs,
             decisions,
             configured_parent,
+            links_all_max,
         } = estate;
         let saver = tokio::spawn(keep_saved(folder.clone(), outlets.saved.subscribe()));
         let mut tasks = JoinSet::new();
@@ -190,10 +192,11 @@ impl Owner {
             sender,
             routes,
             backlogs,
-            wanted: HashMap::new(),
+            wanted: Wanted::default(),
             joined: HashSet::new(),
             decisions,
             configured_parent,
+            links_all_max,
             folder,
             clocks: Clocks::new(Now::read()),
             reports: Ledger::default(),
@@ -295,6 +298,7 @@ impl Owner {
                 ip,
             } => {
                 debug_assert_eq!(site, hello.announcement.site, "checked by the link");
+                self.wanted.greeted(&site);
                 let via = Via::Dialled(&address, ip);
                 // Refused only if there is no room, which the roster has said.
                 let _ = self.greet(*hello, via, now, effects);
@@ -312,13 +316,12 @@ impl Owner {
                 }
                 self.roster.link_down(&site, effects);
             }
-            Event::Datagram { sealed, peer } => {
+            Event::Datagram { sealed, origin } => {
                 let mut wishes = Vec::new();
-                let from = self
-                    .members
-                    .receive(&sealed, peer.as_ref(), now.instant, &mut wishes);
-                if let Some(from) = from {
-                    self.refresh |= self.roster.heard(&from, now).is_some();
+                let members = &mut self.members;
+                match members.receive(&sealed, origin, now.instant, &mut wishes) {
+                    Some(from) => self.refresh |= self.roster.heard(&from, now).is_some(),
+                    None => self.refresh = true,
                 }
                 self.heed(wishes, now, effects);
             }
@@ -356,8 +359,14 @@ impl Owner {
             .iter()
             .map(|known| (known.site.clone(), known.standing.clone()))
             .collect();
-        self.roster.greet(hello, via, now, effects)?;
         let mut wishes = Vec::new();
+        let own = told.iter().find(|(site, _)| *site == announcement.site);
+        if let Some((site, Some(standing))) = own {
+            let swim = &mut self.members.swim;
+            swim.hear_return(site, standing.clone(), &mut wishes);
+            self.heed(std::mem::take(&mut wishes), now, effects);
+        }
+        self.roster.greet(hello, via, now, effects)?;
         self.members
             .greeted(&announcement, now.instant, &mut wishes);
         for (site, standing) in told {
@@ -400,7 +409,7 @@ impl Owner {
 
     pub(super) fn carry_out(&mut self, effects: Effects) {
         if effects.say {
-            let greeting = self.roster.hello().greeting();
+            let greeting = self.roster.hello().greeting(self.links_all_max);
             self.outlets.greeting.send_replace(Arc::new(greeting));
         }
         for site in effects.dial {

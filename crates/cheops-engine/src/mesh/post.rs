@@ -12,6 +12,7 @@ use tokio::time::timeout;
 use tracing::warn;
 
 use super::owner::Event;
+use super::refused::Origin;
 use crate::limits::{DATAGRAM_BYTES_MAX, NAMES_KEPT};
 
 /// How long the address of a name is believed.
@@ -33,11 +34,12 @@ pub(super) async fn receive(socket: Arc<UdpSocket>, events: mpsc::Sender<Event>)
     let mut buffer = vec![0; DATAGRAM_BYTES_MAX + 1];
     loop {
         // An error tells of an earlier datagram that nobody took.
-        let Ok((bytes, _)) = socket.recv_from(&mut buffer).await else {
+        let Ok((bytes, sender)) = socket.recv_from(&mut buffer).await else {
             continue;
         };
         let sealed = Bytes::copy_from_slice(&buffer[..bytes]);
-        let received = Event::Datagram { sealed, peer: None };
+        let origin = Origin::Socket(sender.ip());
+        let received = Event::Datagram { sealed, origin };
         // A flood is dropped here rather than let it crowd out links and operators.
         match events.try_send(received) {
             Ok(()) | Err(mpsc::error::TrySendError::Full(_)) => (),

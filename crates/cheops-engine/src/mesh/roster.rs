@@ -359,10 +359,7 @@ impl Roster {
     pub(super) fn state(&self) -> Beat {
         let before = self.sites.range::<SiteName, _>(..&self.here.site);
         let after = self.sites.range::<SiteName, _>(&self.here.site..);
-        let known = |(site, known): (&SiteName, &Known)| {
-            let word = known.announcement.as_deref().map_or(0, said);
-            (site.clone(), u64::from(word))
-        };
+        let known = |(site, known): (&SiteName, &Known)| (site.clone(), u64::from(known.said));
         let here = (self.here.site.clone(), u64::from(said(&self.here)));
         let sites = before.map(known).chain([here]).chain(after.map(known));
         let stamped = sites.map(|(site, word)| {
@@ -387,7 +384,7 @@ impl Roster {
             .sites
             .range(after)
             .chain(self.sites.range(..here.clone()));
-        let told = ring.filter_map(|(site, known)| {
+        let others = ring.filter_map(|(site, known)| {
             Some(KnownSite {
                 site: site.clone(),
                 advertise: known.advertise()?,
@@ -395,6 +392,14 @@ impl Roster {
                 standing: self.standings.get(site).cloned(),
             })
         });
+        // A site that was taken out and is back says so itself.
+        let own = self.standings.get(here).map(|standing| KnownSite {
+            site: here.clone(),
+            advertise: self.here.advertise.clone(),
+            announcement: None,
+            standing: Some(standing.clone()),
+        });
+        let told = own.into_iter().chain(others);
         Hello {
             announcement: (*self.here).clone(),
             known: cut_to_room(told),
@@ -435,6 +440,7 @@ impl Roster {
             tree: self.tree.clone(),
             removed,
             held: self.here.held,
+            datagrams_refused: 0,
         }
     }
 

@@ -1,24 +1,23 @@
-//! The owner's hand on membership: datagrams, who gets a link, what operators decide, reports.
+//! The owner's hand on membership: datagrams, marks, what operators decide, reports.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
-use cheops_core::membership::{Datagram, Effect, Reach, Report, Reports, State};
+use cheops_core::membership::{Datagram, Effect, Reach, Report, Reports, StandingWord, State};
 use cheops_model::{Mark, SiteName};
 use serde_json::json;
 use tracing::{info, warn};
 
 use super::clock::Now;
 use super::decide::{DecideError, Decision};
-use super::members::said;
 use super::message::{DATAGRAM_PATH, REPORT_PATH, encode};
 use super::owner::Owner;
 use super::post::Letter;
 use super::roster::{Change, Effects, Grounds, Outlook};
 use super::standing::Moved;
 use super::view::HeldReport;
-use crate::limits::{LINK_ERRAND, LINK_ERRANDS_MAX, LINK_USED, LINKS_ALL_MAX};
+use super::wanted::Errand;
 
 impl Owner {
     /// Does what membership wants.
@@ -72,13 +71,11 @@ impl Owner {
         };
         let doubtful = member.state == State::Suspect
             || matches!(member.reach(), Reach::Indirect | Reach::OneWay);
-        let known = self
-            .roster
-            .known(site)
-            .and_then(|known| known.announcement.as_deref());
-        let outdated = member.state == State::Alive && known.is_none_or(|k| said(k) != member.said);
-        if doubtful || outdated {
-            self.want_link(site, now.instant + LINK_ERRAND);
+        let outdated = self.is_outdated(site);
+        if doubtful {
+            self.wanted.send(site, Errand::Doubt, now.instant);
+        } else if outdated {
+            self.wanted.send(site, Errand::Read, now.instant);
         }
     }
 
@@ -87,12 +84,16 @@ impl Owner {
         let to = &datagram.to;
         let by_udp = self.members.hears_by_udp(to, now);
         let linked = self.roster.known(to).is_some_and(|known| known.is_linked());
-        let sealed = self.members.seal(datagram);
+        // Sealed for each way: the same twice would be refused as a copy.
         if linked && !by_udp {
-            self.tell(to, DATAGRAM_PATH, sealed.clone());
+            let sealed = self.members.seal(datagram);
+            self.tell(to, DATAGRAM_PATH, sealed);
         }
-        let address = self.address_of(to);
-        if let (Some(letters), Some(address)) = (&self.letters, address) {
+        let Some(address) = self.address_of(to) else {
+            return;
+        };
+        let sealed = self.members.seal(datagram);
+        if let Some(letters) = &self.letters {
             let _ = letters.try_send(Letter { address, sealed });
         }
     }
@@ -151,6 +152,7 @@ impl Owner {
             Change::Times
         };
         let mut view = self.roster.view(change);
+        view.datagrams_refused = self.members.refused.count();
         let here = self.members.swim.coordinate();
         for (site, held) in self.reports.held() {
             if let Some(seen) = view.sites.get_mut(site) {
@@ -167,70 +169,9 @@ impl Owner {
         self.outlets.view.send_replace(Arc::new(view));
     }
 
-    /// Once a second: links that are wanted are kept, others are not; clocks are compared.
-    pub(super) fn tend(&mut self) {
-        let now = Now::read();
-        self.watch_the_clock(now);
-        self.wanted.retain(|_, until| *until > now.instant);
-        let names: Vec<SiteName> = self.roster.names().cloned().collect();
-        let mut effects = Effects::default();
-        for site in names {
-            match (self.wants_link(&site), self.links.contains_key(&site)) {
-                (true, false) => _ = effects.dial.insert(site),
-                (false, true) => self.hang_up(&site, &mut effects),
-                (true, true) | (false, false) => (),
-            }
-        }
-        self.carry_out(effects);
-        self.publish(Change::Times);
-    }
-
-    /// Whether a link is kept to a site.
-    pub(super) fn wants_link(&self, site: &SiteName) -> bool {
-        if self.members.standing(site).is_out() {
-            return false;
-        }
-        let (tree, here) = (self.roster.tree(), &self.roster.here().site);
-        let related = || {
-            tree.parent(here) == Some(site)
-                || tree.parent(site) == Some(here)
-                || self.roster.here().links.contains(site)
-        };
-        self.roster.names().count() <= LINKS_ALL_MAX
-            || self.joined.contains(site)
-            || self.wanted.contains_key(site)
-            || related()
-    }
-
-    /// Requests go there: a link tells at once when that is in vain.
-    pub(super) fn used(&mut self, site: &SiteName, now: Now, effects: &mut Effects) {
-        self.wanted.insert(site.clone(), now.instant + LINK_USED);
-        if self.roster.known(site).is_some() {
-            effects.dial.insert(site.clone());
-        }
-    }
-
-    fn want_link(&mut self, site: &SiteName, until: Instant) {
-        if self.wanted.len() < LINK_ERRANDS_MAX || self.wanted.contains_key(site) {
-            let kept = self.wanted.entry(site.clone()).or_insert(until);
-            *kept = until.max(*kept);
-        }
-    }
-
-    /// Ends our link to a site.
-    pub(super) fn hang_up(&mut self, site: &SiteName, effects: &mut Effects) {
-        if let Some(handle) = self.links.remove(site) {
-            handle.task.abort();
-            self.roster.link_down(site, effects);
-        }
-        if self.members.standing(site).is_out() {
-            self.accepted.remove(site);
-        }
-    }
-
     /// A clock that was set says nothing of time: everything here goes by the one that only goes
     /// forward. But operators want to know.
-    fn watch_the_clock(&mut self, now: Now) {
+    pub(super) fn watch_the_clock(&mut self, now: Now) {
         if let Some(seconds) = self.clocks.jumped_s(now) {
             warn!(seconds, "this machine's clock was set");
             self.events
@@ -261,6 +202,10 @@ impl Owner {
             Decision::Fence | Decision::Remove { .. } | Decision::Fail if is_here => {
                 return Err(DecideError::Here(here));
             }
+            // Whoever was shut out by others does not let itself in.
+            Decision::Attach if is_here && self.is_shut_out() => {
+                return Err(DecideError::Here(here));
+            }
             Decision::Remove { force: false } => self.check_majority()?,
             Decision::Remove { force: true }
             | Decision::Fence
@@ -278,6 +223,13 @@ impl Owner {
         let body = json!({ "site": site, "standing": self.members.standing(site).word(), "held": self.decisions.held });
         self.events.publish("site-decided", &body);
         Ok(())
+    }
+
+    fn is_shut_out(&self) -> bool {
+        match self.members.standing(&self.roster.here().site) {
+            StandingWord::Fenced | StandingWord::Removed => true,
+            StandingWord::Attached | StandingWord::Detached | StandingWord::Failed => false,
+        }
     }
 
     fn hold(&mut self, held: bool, effects: &mut Effects) -> Result<(), DecideError> {
@@ -356,7 +308,10 @@ impl Owner {
         let here = self.roster.here().site.clone();
         self.reports.put(now, here.clone(), own);
         self.refresh = true;
-        let Some(parent) = self.roster.tree().parent(&here).cloned() else {
+        let tree = self.roster.tree();
+        let below = |site: &SiteName| *site == here || tree.above(site).any(|above| *above == here);
+        self.reports.keep(below);
+        let Some(parent) = tree.parent(&here).cloned() else {
             return;
         };
         let known = self.roster.known(&parent);

@@ -25,6 +25,8 @@ pub struct View {
     pub removed: BTreeSet<SiteName>,
     /// This site refuses mutations from elsewhere.
     pub held: bool,
+    /// Datagrams that were not taken since the agent started.
+    pub datagrams_refused: u64,
 }
 
 /// What waits for a site.

@@ -15,6 +15,7 @@ mod http;
 mod index;
 mod limits;
 mod links;
+pub mod populate;
 mod reread;
 mod seal;
 mod shard;
@@ -185,7 +186,7 @@ impl Replication {
         let outlets = Outlets::new(config.dialer, config.pictures.clone(), runtime.clone());
         let disk = Arc::new(disk);
         let started = Instant::now();
-        let (mut inboxes, mut threads) = (Vec::new(), Vec::new());
+        let (mut inboxes, mut threads, mut seeds) = (Vec::new(), Vec::new(), Vec::new());
         for number in 0..SHARDS {
             let seed = Seed {
                 number,
@@ -201,7 +202,26 @@ impl Replication {
                 outlets: outlets.clone(),
                 caller: caller.clone(),
             };
-            let (inbox, thread) = shard::start(seed).map_err(|fault| broken(worded(fault)))?;
+            seeds.push(seed);
+        }
+        // Each reads its own records: with many of them, as fast as the machine allows.
+        let started_shards = std::thread::scope(|scope| {
+            let start = |seed| {
+                let runtime = runtime.clone();
+                scope.spawn(move || {
+                    let _entered = runtime.enter();
+                    shard::start(seed)
+                })
+            };
+            let starting: Vec<_> = seeds.into_iter().map(start).collect();
+            let ended = |thread: std::thread::ScopedJoinHandle<'_, _>| {
+                let stopped = || Err(DiskFault::Unusable("a shard did not start".to_owned()));
+                thread.join().unwrap_or_else(|_| stopped())
+            };
+            starting.into_iter().map(ended).collect::<Vec<_>>()
+        });
+        for shard in started_shards {
+            let (inbox, thread) = shard.map_err(|fault| broken(worded(fault)))?;
             inboxes.push(inbox);
             threads.push(thread);
         }

@@ -11,6 +11,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use cheops_engine::events::Bus;
 use cheops_engine::identity::{Identity, init};
+use cheops_engine::limits::LINKS_ALL_MAX;
 use cheops_engine::mesh::{
     AcceptError, Accepted, Announcement, Kind, Mesh, MeshAcceptor, MeshConfig, PROTOCOL,
     ServiceAnnouncement, View, new_incarnation,
@@ -36,6 +37,8 @@ pub(crate) fn site(name: &str) -> SiteName {
 
 pub(crate) struct World {
     folder: tempfile::TempDir,
+    /// Up to so many other sites, agents keep a link to every one.
+    pub(crate) links_all_max: usize,
 }
 
 impl World {
@@ -43,7 +46,10 @@ impl World {
         let folder = tempfile::tempdir().unwrap();
         let sites: Vec<SiteName> = names.iter().map(|name| site(name)).collect();
         init("demo", &folder.path().join("mesh"), &sites).unwrap();
-        World { folder }
+        World {
+            folder,
+            links_all_max: LINKS_ALL_MAX,
+        }
     }
 
     fn identity(&self, name: &str) -> Identity {
@@ -124,6 +130,7 @@ impl World {
             routes: Default::default(),
             socket: Some(socket),
             events,
+            links_all_max: self.links_all_max,
         };
         let mesh = Mesh::start(config).unwrap();
         let (refused_in, refused) = mpsc::channel(64);
@@ -230,6 +237,12 @@ impl Agent {
             .await
             .unwrap()
             .unwrap()
+    }
+
+    /// Ends it without a word to anybody.
+    pub(crate) async fn kill(self) {
+        self.listening.abort();
+        let _ = self.listening.await;
     }
 
     /// Ends it, and says where it was.

@@ -21,6 +21,8 @@ pub(crate) enum Measure {
     Drain,
     /// Memory, start and disk by the number of replicants
     Many,
+    /// The same of replicants that nothing is under way with, written beforehand: for a million of them
+    Shelf,
     /// One replicant, updated again and again
     One,
     /// A site away for longer than its queue is kept

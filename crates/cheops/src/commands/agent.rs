@@ -217,6 +217,7 @@ fn mesh_config(config: &Config, identity: Identity, events: &Bus) -> anyhow::Res
         join: config.mesh.join.clone(),
         routes: config.mesh.routes.clone(),
         data_dir: config.data.clone(),
+        links_all_max: cheops_engine::limits::LINKS_ALL_MAX,
     })
 }
 

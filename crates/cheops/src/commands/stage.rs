@@ -20,8 +20,8 @@ use tokio::process::{Child, Command};
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep, timeout};
 
-/// How long agents and links may take to come up.
-const START_TIME_MAX: Duration = Duration::from_secs(20);
+/// How long agents and links may take to come up, also with a million replicants.
+const START_TIME_MAX: Duration = Duration::from_secs(60);
 
 /// What to set up.
 pub(super) struct Setting<'a> {
@@ -97,6 +97,12 @@ impl Stage {
         self.folder.path().join(name)
     }
 
+    /// Who it is to the others.
+    pub(super) fn identity(&self, place: usize) -> PathBuf {
+        let name = self.sites[place].name.as_str();
+        self.folder.path().join("mesh").join(name)
+    }
+
     async fn start_agent(&mut self, place: usize) -> anyhow::Result<()> {
         let agent = start_agent(&self.file(place), self.verbose).await?;
         self.sites[place].agent = Some(agent);
@@ -105,10 +111,21 @@ impl Stage {
 
     /// Stops a site's agent and starts it again; returns how long it took to be ready.
     pub(super) async fn restart(&mut self, place: usize) -> anyhow::Result<Duration> {
+        self.stop(place).await?;
+        self.start(place).await
+    }
+
+    /// Stops a site's agent.
+    pub(super) async fn stop(&mut self, place: usize) -> anyhow::Result<()> {
         if let Some(mut agent) = self.sites[place].agent.take() {
             drop(agent.stdin.take());
             agent.wait().await?;
         }
+        Ok(())
+    }
+
+    /// Starts one that was stopped; returns how long it took to be ready.
+    pub(super) async fn start(&mut self, place: usize) -> anyhow::Result<Duration> {
         let started = Instant::now();
         self.start_agent(place).await?;
         Ok(started.elapsed())

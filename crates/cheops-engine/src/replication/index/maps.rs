@@ -385,3 +385,66 @@ fn same(meta: &Arc<str>, local: &str) -> Arc<str> {
         false => local.into(),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn summary(meta: &str, local: &str) -> Summary {
+        let site = |text| SiteName::new(text).unwrap();
+        Summary {
+            service: "image".to_owned(),
+            kind: "image".to_owned(),
+            meta: meta.to_owned(),
+            local: local.to_owned(),
+            leader: site("site1"),
+            sites: vec![site("site1"), site("site2")],
+            parent: None,
+            has_content: false,
+            operations: Vec::new(),
+        }
+    }
+
+    fn put(maps: &mut Maps, id: u128, summary: &Summary) {
+        let known = maps.known_at_rest(ReplicantId(id), summary);
+        maps.put(&known);
+    }
+
+    #[test]
+    fn ten_thousand_are_found_by_either_name_and_gone_when_they_are_forgotten() {
+        let mut maps = Maps::default();
+        let names = |id: u128| (format!("{id:032x}"), format!("local-{id}"));
+        for id in 0..10_000 {
+            let (meta, local) = names(id);
+            put(&mut maps, id, &summary(&meta, &local));
+        }
+        for id in (0..10_000).step_by(2) {
+            maps.forget(ReplicantId(id));
+        }
+        assert_eq!(maps.len(), 5_000);
+        for id in 0..10_000 {
+            let (meta, local) = names(id);
+            let there = (id % 2 == 1).then_some(ReplicantId(id));
+            let found = |name: &str| maps.find("image", name).map(|known| known.id);
+            assert_eq!((found(&meta), found(&local)), (there, there));
+            assert!(maps.find("compute", &meta).is_none());
+        }
+        // Freed places are taken again.
+        put(&mut maps, 2, &summary("x", "y"));
+        assert_eq!(maps.find("image", "y").unwrap().id, ReplicantId(2));
+        assert_eq!(maps.entries.len(), 10_000usize.div_ceil(CHUNK));
+    }
+
+    #[test]
+    fn a_local_id_does_not_hide_a_meta_id_and_is_there_when_that_is_gone() {
+        let mut maps = Maps::default();
+        put(&mut maps, 1, &summary("one", "7"));
+        put(&mut maps, 2, &summary("7", "two"));
+        let found = |maps: &Maps| maps.find("image", "7").map(|known| known.id.0);
+        assert_eq!(found(&maps), Some(2));
+        maps.forget(ReplicantId(2));
+        assert_eq!(found(&maps), Some(1));
+        put(&mut maps, 1, &summary("one", "8"));
+        assert_eq!(found(&maps), None);
+    }
+}

@@ -12,6 +12,7 @@ mod many;
 mod one;
 mod process;
 mod settled;
+mod shelf;
 mod throughput;
 
 use std::process::ExitCode;
@@ -34,6 +35,7 @@ pub(crate) fn run(command: &BenchCommand) -> anyhow::Result<ExitCode> {
                 Measure::Latency => latency::run(args).await?,
                 Measure::Drain => drain::run(args).await?,
                 Measure::Many => many::run(args).await?,
+                Measure::Shelf => shelf::run(args).await?,
                 Measure::One => one::run(args).await?,
                 Measure::Absence => absence::run(args).await?,
             }

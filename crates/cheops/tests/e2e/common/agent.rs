@@ -66,6 +66,16 @@ impl Agent {
         Agent::run(program(), config).await
     }
 
+    /// The same with more in its environment.
+    pub(crate) async fn start_with(
+        config: &Path,
+        environment: &[(&str, &OsStr)],
+    ) -> Result<Agent, String> {
+        let mut command = program();
+        command.envs(environment.iter().copied());
+        Agent::run(command, config).await
+    }
+
     /// The same with a disk of its own below its data: so many bytes, gone with the process. Needs
     /// namespaces of users and mounts, which Linux gives to everybody unless it is told not to.
     pub(crate) async fn start_on_disk(

@@ -25,6 +25,8 @@ pub(crate) struct Setup {
     pub(crate) image_at: Vec<(usize, SocketAddr)>,
     /// Sites and the sites above them.
     pub(crate) parents: Vec<(usize, usize)>,
+    /// Sites and the sites beside them that they declare a link with.
+    pub(crate) declared: Vec<(usize, usize)>,
     /// Sites without an image service.
     pub(crate) no_image_at: Vec<usize>,
     /// What the compute passes on to the image service.
@@ -46,6 +48,7 @@ impl Setup {
             more: String::new(),
             image_at: Vec::new(),
             parents: Vec::new(),
+            declared: Vec::new(),
             no_image_at: Vec::new(),
             passed_on: "x-request-id",
             ids: IdForm::Uuid,
@@ -103,7 +106,16 @@ impl Setup {
         let join: Vec<_> = links()
             .map(|l| format!("\"{}\"", l.relay.address()))
             .collect();
-        let _ = writeln!(text, "join = [{}]\n[mesh.routes]", join.join(", "));
+        let declared = self.declared.iter().filter(|(site, _)| *site == number);
+        let declared: Vec<_> = declared
+            .map(|(_, with)| format!("\"site{with}\""))
+            .collect();
+        let _ = writeln!(
+            text,
+            "join = [{}]\nlinks = [{}]\n[mesh.routes]",
+            join.join(", "),
+            declared.join(", ")
+        );
         for link in links() {
             let _ = writeln!(text, "site{} = \"{}\"", link.to, link.relay.address());
         }

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::{Mesh, decide};
+use super::{Mesh, decide, signal};
 use crate::common::agent::{run, text};
 use crate::common::client::{ask, get};
 use crate::common::eventually;
@@ -39,6 +39,66 @@ async fn a_fenced_site_stays_out_everywhere_until_it_is_attached() {
     mesh.wait_mark(1, 3, "connected").await;
     mesh.wait_mark(2, 3, "connected").await;
     mesh.wait_mark(3, 1, "connected").await;
+}
+
+/// With datagrams, and where only links carry them.
+#[tokio::test]
+async fn a_site_that_detached_itself_comes_back_by_its_own_word() {
+    for loss_ppm in [0, 1_000_000] {
+        let mut setup = Setup::of(2);
+        setup.loss_ppm = loss_ppm;
+        let mesh = setup.start().await;
+        assert_eq!(decide(&mesh, 2, "site2", "detach", json!({})).await, 200);
+        mesh.wait_mark(1, 2, "disconnected").await;
+        assert_eq!(decide(&mesh, 2, "site2", "attach", json!({})).await, 200);
+        mesh.wait_mark(1, 2, "connected").await;
+        mesh.wait_mark(2, 1, "connected").await;
+    }
+}
+
+/// The number under which a site speaks, which only it raises, grows when it is attached again: what
+/// was said of it before cannot stand against it.
+#[tokio::test]
+async fn a_removed_site_cannot_let_itself_in_and_attached_again_it_takes_part_in_everything() {
+    let mut mesh = Setup::of(3).start().await;
+    for again in [Again::Running, Again::Restarted] {
+        assert_eq!(decide(&mesh, 1, "site3", "remove", json!({})).await, 200);
+        eventually("the site is told that it was removed", || async {
+            let seen = mesh.seen_from(3, 3).await?;
+            (seen["standing"] == "removed").then_some(())
+        })
+        .await;
+        assert_eq!(decide(&mesh, 3, "site3", "attach", json!({})).await, 409);
+        if again == Again::Restarted {
+            mesh.take_agent(3).kill().await;
+            mesh.restart(3).await;
+        }
+        eventually("it is still out", || async {
+            let far = get(mesh.site(3).image, "/images", Some("image: site1")).await;
+            (far.status != 200).then_some(())
+        })
+        .await;
+        assert_eq!(decide(&mesh, 2, "site3", "attach", json!({})).await, 200);
+        for (from, to) in [(1, 3), (2, 3), (3, 1), (3, 2)] {
+            mesh.wait_mark(from, to, "connected").await;
+            let scope = format!("image: site{to}");
+            let served = get(mesh.site(from).image, "/images", Some(&scope)).await;
+            assert_eq!(served.status, 200, "site{from} to site{to}, {again:?}");
+        }
+        // Its death is believed, and its return: its words count as before.
+        signal(&mesh, 3, "-STOP").await;
+        mesh.wait_mark(1, 3, "autonomous").await;
+        signal(&mesh, 3, "-CONT").await;
+        mesh.wait_mark(1, 3, "connected").await;
+        mesh.wait_mark(3, 2, "connected").await;
+    }
+}
+
+/// How a removed site is when it is attached again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Again {
+    Running,
+    Restarted,
 }
 
 #[tokio::test]

@@ -1,5 +1,6 @@
 //! Marks, round trips and what operators decide, with real agents and delays between them.
 
+mod clock;
 mod decided;
 mod replicas;
 mod strange;
@@ -14,7 +15,7 @@ use tokio::process::Command;
 use crate::common::agent::{run, text};
 use crate::common::client::{admin, ask};
 use crate::common::eventually;
-use crate::common::mesh::Mesh;
+use crate::common::mesh::{Link, Mesh};
 use crate::common::setup::Setup;
 
 /// The admin API answers to this name alone.
@@ -84,6 +85,37 @@ async fn round_trips_are_measured_and_those_of_others_are_estimated() {
     let plan = explained.await.json()["services"]["image"]["plan"].clone();
     let sites = plan["first_of"].as_array().map(Vec::len);
     assert_eq!(sites, Some(3), "{plan}");
+}
+
+/// Both ways between two sites take that long, from now on.
+fn set_delay(mesh: &Mesh, a: usize, b: usize, one_way_ms: u64) {
+    let ends = [(a, b), (b, a)];
+    let between = |link: &&Link| ends.contains(&(link.from, link.to));
+    let delay = Duration::from_millis(one_way_ms);
+    for link in mesh.links.iter().filter(between) {
+        link.relay.set_delay(delay);
+    }
+}
+
+#[tokio::test]
+async fn round_trips_of_any_length_are_measured_and_followed_when_they_change() {
+    let mesh = Setup::of(4).start().await;
+    // From site1; then the nearest and the farthest change places.
+    for one_way in [[40, 75, 150], [150, 75, 40]] {
+        for (to, one_way_ms) in (2..).zip(one_way) {
+            set_delay(&mesh, 1, to, one_way_ms);
+        }
+        for (to, one_way_ms) in (2..).zip(one_way) {
+            let (name, true_ms) = (format!("site{to}"), 2.0 * one_way_ms as f64);
+            let found = eventually("the round trip is measured within 10 %", || async {
+                let found = rtt(&mesh, 1, "site1", &name).await;
+                let ms = found["ms"].as_f64().filter(|_| found["measured"] == true)?;
+                ((ms - true_ms).abs() <= true_ms / 10.0).then_some(ms)
+            })
+            .await;
+            println!("{true_ms} ms to {name}: measured {found} ms");
+        }
+    }
 }
 
 #[tokio::test]

@@ -9,10 +9,12 @@ use tokio::net::UdpSocket;
 
 use super::Mesh;
 use crate::common::agent::Agent;
-use crate::common::client::get;
+use crate::common::client::{admin, get};
 use crate::common::eventually;
 use crate::common::ports;
 use crate::common::setup::Setup;
+
+const REFUSED: &str = "cheops_datagrams_refused_total";
 
 #[tokio::test]
 async fn what_nobody_of_the_mesh_sent_is_refused_and_said_once() {
@@ -32,7 +34,16 @@ async fn what_nobody_of_the_mesh_sent_is_refused_and_said_once() {
     })
     .await;
     let log = mesh.agent(1).log();
-    assert!(log.matches("a datagram was refused").count() <= 4, "{log}");
+    let said = log.matches("a datagram was refused").count();
+    assert_eq!(said, 3, "{log}");
+    assert_eq!(log.matches("from=\"127.0.0.1\"").count(), said, "{log}");
+    eventually("every one is counted", || async {
+        let metrics = admin(mesh.site(1).admin, "/metrics").await.body;
+        let text = String::from_utf8(metrics).unwrap();
+        let counted = text.lines().find_map(|line| line.strip_prefix(REFUSED))?;
+        (counted.trim().parse::<u64>().unwrap() >= 100).then_some(())
+    })
+    .await;
     assert_eq!(mesh.seen_from(1, 2).await.unwrap()["mark"], "connected");
     assert_eq!(mesh.seen_from(2, 1).await.unwrap()["mark"], "connected");
 }
@@ -128,6 +139,12 @@ async fn of_two_agents_under_one_name_the_first_is_kept_and_it_is_said_once() {
     .await;
     let log = mesh.agent(1).log();
     assert_eq!(log.matches("two live agents claim").count(), 1, "{log}");
+    let told = rival.log();
+    let said = told
+        .matches("another live agent has this site name")
+        .count();
+    // To each address of a peer once: the one it joins through, and where the peer says that it is.
+    assert!(said <= 2, "{told}");
     assert_eq!(mesh.seen_from(1, 2).await.unwrap()["mark"], "connected");
     let id = mesh.upload(2, "only there", b"x").await;
     let path = format!("/images/{id}");

@@ -7,18 +7,18 @@ use crate::common::client::Connection;
 use crate::common::setup::Setup;
 
 /// A stream of events, from the beginning or after one.
-struct Events(Connection);
+pub(super) struct Events(Connection);
 
 /// One event.
 #[derive(Debug)]
-struct Told {
+pub(super) struct Told {
     id: String,
-    kind: String,
-    body: Value,
+    pub(super) kind: String,
+    pub(super) body: Value,
 }
 
 impl Events {
-    async fn of(mesh: &Mesh, at: usize, after: Option<&str>) -> Events {
+    pub(super) async fn of(mesh: &Mesh, at: usize, after: Option<&str>) -> Events {
         let mut connection = Connection::open(mesh.site(at).admin).await;
         let mut headers = HOST.to_vec();
         headers.extend(after.map(|id| ("Last-Event-ID", id)));
@@ -29,7 +29,7 @@ impl Events {
     }
 
     /// The next event; comments and chunk lengths are passed over.
-    async fn next(&mut self) -> Told {
+    pub(super) async fn next(&mut self) -> Told {
         let (mut id, mut kind) = (String::new(), String::new());
         loop {
             let line = self.0.line().await.unwrap();
@@ -45,7 +45,7 @@ impl Events {
     }
 
     /// The marks that a site is given, until it has that one; and the last event.
-    async fn marks(&mut self, of: &str, until: &str) -> (Vec<(String, String)>, Told) {
+    pub(super) async fn marks(&mut self, of: &str, until: &str) -> (Vec<(String, String)>, Told) {
         let mut marks = Vec::new();
         loop {
             let told = self.next().await;
