@@ -18,6 +18,10 @@ pub const TRIES: u8 = 3;
 /// mark `connected` away everywhere: at 7 % loss a live site is suspected once in 25 million probes.
 pub const ASKED: [usize; 2] = [3, 5];
 
+/// The same for a site whose own path to us is known to be cut: only others can vouch for it, and at
+/// 7 % loss one in three that are asked cannot be heard.
+pub const ASKED_CUT: [usize; 2] = [6, 10];
+
 /// Shortest suspicion, in ms per decimal digit of the number of sites: long enough for a
 /// refutation to come around.
 pub const SUSPICION_MS: u64 = 1_300;

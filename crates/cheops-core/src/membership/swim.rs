@@ -12,8 +12,8 @@ use super::digest::{digest, record_of};
 use super::gossip::Gossip;
 use super::key::Key;
 use super::limits::{
-    ANSWER_MS, ASKED, AWAY_PROBE_EVERY_MS, COMPARE_EVERY_MS, DEAF_MS, MEMBERS_MAX, MISSED_MAX,
-    MISSES_TO_CUT, NEAR_EVERY_MS, PROBE_EVERY_MS, SILENCE_MS, STOOD_STILL_MS,
+    ANSWER_MS, ASKED, ASKED_CUT, AWAY_PROBE_EVERY_MS, COMPARE_EVERY_MS, DEAF_MS, MEMBERS_MAX,
+    MISSED_MAX, MISSES_TO_CUT, NEAR_EVERY_MS, PROBE_EVERY_MS, SILENCE_MS, STOOD_STILL_MS,
 };
 use super::measure::Measurement;
 use super::member::{Member, State};
@@ -333,7 +333,7 @@ impl<K: Key> Swim<K> {
                 Want::Try(nonce) => self.say(&target, Body::Ping { nonce }, effects),
                 Want::TryAndAsk(nonce) => {
                     self.say(&target, Body::Ping { nonce }, effects);
-                    let asked = ASKED[usize::from(self.probes[index].tries()) - 2];
+                    let asked = self.asked(&target)[usize::from(self.probes[index].tries()) - 2];
                     self.ask_others(asked, &target, self.probes[index].nonce(), effects);
                 }
                 Want::End => {
@@ -341,6 +341,16 @@ impl<K: Key> Swim<K> {
                     self.probe_failed(now, probe, effects);
                 }
             }
+        }
+    }
+
+    /// How many others are asked about a site, with each try.
+    fn asked(&self, site: &K) -> [usize; 2] {
+        let misses = self.members.get(site).map_or(0, |member| member.misses);
+        if misses >= MISSES_TO_CUT {
+            ASKED_CUT
+        } else {
+            ASKED
         }
     }
 

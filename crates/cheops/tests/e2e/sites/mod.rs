@@ -44,28 +44,28 @@ async fn signal(mesh: &Mesh, number: usize, name: &str) {
 #[tokio::test]
 async fn round_trips_are_measured_and_those_of_others_are_estimated() {
     let mut setup = Setup::of(3);
-    setup.delay = Duration::from_millis(40);
+    setup.delay = Duration::from_millis(75);
     let mesh = setup.start().await;
     let near = |found: &Value, within: f64| {
         found["ms"]
             .as_f64()
-            .filter(|ms| (ms - 80.0).abs() <= within)
+            .filter(|ms| (ms - 150.0).abs() <= within)
     };
-    let measured = eventually("80 ms are measured within 10 %", || async {
+    let measured = eventually("150 ms are measured within 10 %", || async {
         let found = rtt(&mesh, 1, "site1", "site2").await;
-        near(&found, 8.0).map(|_| found)
+        near(&found, 15.0).map(|_| found)
     })
     .await;
     assert_eq!(measured["measured"], true, "{measured}");
     let estimated = eventually("a pair of others is known within 30 %", || async {
         let found = rtt(&mesh, 1, "site2", "site3").await;
-        near(&found, 24.0).map(|_| found)
+        near(&found, 45.0).map(|_| found)
     })
     .await;
     assert!(estimated["error_ms"].is_number(), "{estimated}");
     let told = eventually("what others measured is told, within 10 %", || async {
         let found = rtt(&mesh, 1, "site2", "site3").await;
-        near(&found, 8.0).filter(|_| found["measured"] == true)
+        near(&found, 15.0).filter(|_| found["measured"] == true)
     })
     .await;
     println!("measured {measured}, a pair of others {estimated}, then {told}");
@@ -74,7 +74,7 @@ async fn round_trips_are_measured_and_those_of_others_are_estimated() {
     assert!(output.status.success());
     assert!(text(&output.stdout).ends_with("measured\n"), "{output:?}");
     // From another site's point of view, the third is within reach of `around`.
-    let scope = json!({ "scope": "image: around(site2, 150ms)", "at": "site1" }).to_string();
+    let scope = json!({ "scope": "image: around(site2, 250ms)", "at": "site1" }).to_string();
     let explained = ask(
         mesh.site(1).admin,
         "POST",
