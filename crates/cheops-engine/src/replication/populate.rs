@@ -74,7 +74,8 @@ pub fn populate(data_dir: &Path, wanted: &Population) -> Result<Vec<String>, Str
 pub fn look_up(wanted: &Population) -> Lookups {
     let key = MeshKey::new(wanted.secret.key_for(IDS));
     let index = Index::new(key.clone());
-    let id_of = |number: usize| ReplicantId((number as u128 + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15_f39c));
+    let id_of =
+        |number: usize| ReplicantId((number as u128 + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15_f39c));
     let meta_of = |number: usize| key.meta_id(id_of(number), cheops_core::Shape::Uuid);
     for number in 0..wanted.count {
         let summary = cheops_core::eventual::Summary {
@@ -96,7 +97,9 @@ pub fn look_up(wanted: &Population) -> Lookups {
     let ordinary: Vec<String> = (0..asked).map(|number| format!("{number:032x}f")).collect();
     let time = |ids: &[String]| {
         let started = Instant::now();
-        let found = ids.iter().filter(|id| index.find(&wanted.service, id).is_some());
+        let found = ids
+            .iter()
+            .filter(|id| index.find(&wanted.service, id).is_some());
         let found = found.count();
         (started.elapsed() / asked as u32, found)
     };
@@ -106,7 +109,10 @@ pub fn look_up(wanted: &Population) -> Lookups {
 }
 
 fn name_in(change: &Change) -> Option<String> {
-    let value = change.value.as_ref().filter(|_| change.table == Table::Marks)?;
+    let value = change
+        .value
+        .as_ref()
+        .filter(|_| change.table == Table::Marks)?;
     match cheops_core::record::decode(value) {
         Ok(Mark::Resting(summary)) => Some(summary.meta),
         Ok(Mark::Awake) | Err(_) => None,
@@ -133,7 +139,10 @@ impl Archive for Records {
         let records = self.0.lock().unwrap_or_else(|e| e.into_inner());
         let from = records.range((table, prefix.to_vec())..);
         let of = from.take_while(|((found, key), _)| *found == table && key.starts_with(prefix));
-        Some(of.map(|((_, key), value)| (key.clone(), value.clone())).collect())
+        Some(
+            of.map(|((_, key), value)| (key.clone(), value.clone()))
+                .collect(),
+        )
     }
 }
 
@@ -182,7 +191,11 @@ impl Pair {
             method: "POST".to_owned(),
             path: format!("/{}s", wanted.service),
             headers: vec![("content-type".to_owned(), b"application/json".to_vec())],
-            body: format!("{{\"name\":\"{id:x}\",\"description\":\"{}\"}}", "x".repeat(64)).into(),
+            body: format!(
+                "{{\"name\":\"{id:x}\",\"description\":\"{}\"}}",
+                "x".repeat(64)
+            )
+            .into(),
             collection: format!("/{}s", wanted.service),
             kind: wanted.service.clone(),
             scope: None,

@@ -89,7 +89,14 @@ pub(super) async fn run(args: &ReplicationArgs) -> anyhow::Result<()> {
     };
     let title = "Memory of an agent by replicants at rest";
     let lines = [line("resident", memory)];
-    draw(args, "bench-shelf-memory", title, "replicants", "MiB", &lines)?;
+    draw(
+        args,
+        "bench-shelf-memory",
+        title,
+        "replicants",
+        "MiB",
+        &lines,
+    )?;
     let title = "Start of an agent by replicants at rest";
     let lines = [line("until ready", starts)];
     draw(args, "bench-shelf-start", title, "replicants", "s", &lines)
