@@ -11,7 +11,6 @@ impl Site {
     /// Somebody has waited long enough.
     pub(super) fn end_wait(&mut self, op: OperationId, out: &mut Output) {
         let now_ms = self.shared.now_ms;
-        self.wake_for_operation(op);
         let Some(waiters) = self.shared.waiters.get_mut(&op) else {
             return;
         };
@@ -96,7 +95,7 @@ impl Site {
         let asked = &kept.submission.op;
         let led = self
             .replicants
-            .get(&asked.replicant)
+            .held(asked.replicant)
             .is_none_or(|r| r.leads(&self.shared.me));
         let free = kept.fork.is_none() && led && !self.is_called(op);
         free.then_some(asked.digest)

@@ -243,24 +243,23 @@ pub enum Message {
 }
 
 impl Message {
-    /// Which replicant it names, or which operation.
-    pub(crate) fn about(&self) -> (Option<ReplicantId>, Option<OperationId>) {
+    /// Which replicant it names.
+    pub(crate) fn about(&self) -> Option<ReplicantId> {
         match self {
-            Message::Submit { submission, .. } => (Some(submission.op.replicant), None),
-            Message::Resubmit { op, .. } => (Some(op.replicant), None),
-            Message::Answered { op, .. } | Message::NotLeader { op, .. } => (None, Some(*op)),
-            Message::Append { header, .. } | Message::Promise { header, .. } => {
-                (Some(header.id), None)
-            }
+            Message::Submit { submission, .. } => Some(submission.op.replicant),
+            Message::Resubmit { op, .. } => Some(op.replicant),
+            Message::Append { header, .. } | Message::Promise { header, .. } => Some(header.id),
             Message::Report { replicant, .. }
             | Message::Prepare { replicant, .. }
             | Message::Decline { replicant, .. }
             | Message::Unknown { replicant }
             | Message::Left { replicant, .. }
             | Message::Forget { replicant, .. }
-            | Message::Forgotten { replicant } => (Some(*replicant), None),
-            // About many: each is woken when it is its turn.
-            Message::Restored { .. } | Message::Shared { .. } => (None, None),
+            | Message::Forgotten { replicant } => Some(*replicant),
+            Message::Answered { .. }
+            | Message::NotLeader { .. }
+            | Message::Restored { .. }
+            | Message::Shared { .. } => None,
         }
     }
 }

@@ -127,9 +127,9 @@ impl Site {
         };
         let leader = self
             .replicants
-            .get(&kept.submission.op.replicant)
-            .map(|r| &r.record.epoch.site);
-        if leader != Some(from) {
+            .held(kept.submission.op.replicant)
+            .map(|r| r.record.epoch.site.clone());
+        if leader.as_ref() != Some(from) {
             return;
         }
         if kept.fork.is_some() {

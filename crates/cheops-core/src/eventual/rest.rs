@@ -9,7 +9,7 @@ use cheops_model::SiteName;
 
 use super::archive::{Kin, Mark, Reader, Summary};
 use super::log::Body;
-use super::message::{ReplicaState, Row};
+use super::message::{Message, ReplicaState, Row};
 use super::planted::Bug;
 use super::replicant::{Marked, Mend, Progress, Recovery, Replicant};
 use super::shared::Shared;
@@ -54,45 +54,14 @@ impl Site {
         self.replicants.resting()
     }
 
-    /// Wakes what an event is about, so that the step finds it.
+    /// Wakes what a request or a message is about: most steps look at it several times, and it is read once.
     pub(super) fn wake_for(&mut self, event: &Event) {
-        match event {
-            Event::Submit { submission, .. } | Event::Stream { submission, .. } => {
-                self.replicants.wake(submission.op.replicant);
-            }
-            Event::Complete { op, .. } => self.replicants.wake(op.replicant),
-            Event::Message { envelope, .. } => {
-                let message = envelope.message.as_ref();
-                let (replicant, op) = message.map_or((None, None), |message| message.about());
-                if let Some(id) = replicant {
-                    self.replicants.wake(id);
-                }
-                if let Some(op) = op {
-                    self.wake_for_operation(op);
-                }
-            }
-            Event::Cancel { op, .. } => self.wake_for_operation(*op),
-            // What is called for is awake; what a person decides about is woken where it is changed; to the others nothing
-            // happens that concerns a replicant at rest.
-            Event::Outcome { .. }
-            | Event::Up(_)
-            | Event::Down(_)
-            | Event::Tick
-            | Event::Promote(_)
-            | Event::Repair { .. }
-            | Event::Resolve { .. }
-            | Event::Hurry(_)
-            | Event::Remove(_)
-            | Event::Readmit(_) => (),
-        }
-    }
-
-    /// Wakes what an operation is about that this site has sent on, or has taken.
-    pub(super) fn wake_for_operation(&mut self, op: OperationId) {
-        let forwarded = self.forwards.get(&op).map(|f| f.submission.op.replicant);
-        let taken = self.shared.outbox.get(&op);
-        let taken = taken.map(|kept| kept.submission.op.replicant);
-        for id in [forwarded, taken].into_iter().flatten() {
+        let about = match event {
+            Event::Submit { submission, .. } => Some(submission.op.replicant),
+            Event::Message { envelope, .. } => envelope.message.as_ref().and_then(Message::about),
+            _ => None,
+        };
+        if let Some(id) = about {
             self.replicants.wake(id);
         }
     }

@@ -14,7 +14,7 @@ impl Site {
     pub(super) fn stream(&mut self, client: ClientId, submission: Submission, out: &mut Output) {
         let me = &self.shared.me;
         let op = &submission.op;
-        let leader = match self.replicants.get(&op.replicant) {
+        let leader = match self.replicants.held(op.replicant) {
             Some(replicant) if replicant.leads(me) => me.clone(),
             Some(replicant) => replicant.record.epoch.site.clone(),
             None if op.kind == Kind::Create && submission.sites.contains(me) => me.clone(),

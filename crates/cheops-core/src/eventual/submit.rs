@@ -69,7 +69,7 @@ impl Site {
         }
         let stranded = self
             .replicants
-            .get(&op.replicant)
+            .held(op.replicant)
             .is_some_and(|r| r.record.recovery == Recovery::Stranded);
         if stranded || self.shared.outbox.len() >= OUTBOX_MAX || self.shared.is_full() {
             let problem = if stranded {
@@ -103,8 +103,8 @@ impl Site {
         let knows =
             |r: &Replicant| r.operations().contains(&op) || r.pending.iter().any(|p| p.op.id == op);
         self.replicants
-            .get(&submission.op.replicant)
-            .is_some_and(knows)
+            .held(submission.op.replicant)
+            .is_some_and(|replicant| knows(&replicant))
     }
 
     fn known_answer(&self, submission: &Submission) -> Option<Answer> {
@@ -133,7 +133,7 @@ impl Site {
             .get(&id)
             .map(|kept| kept.submission.op.digest);
         let answered = self.shared.answers.note(id).map(|note| note.digest);
-        let known = || self.replicants.get(&submission.op.replicant)?.digest_of(id);
+        let known = || self.replicants.held(submission.op.replicant)?.digest_of(id);
         answered.or(taken).or_else(known)
     }
 
@@ -300,8 +300,9 @@ impl Site {
         meant: Option<Epoch>,
         out: &mut Output,
     ) {
-        let known = self.replicants.get(&submission.op.replicant);
-        let record = &known.expect("it was just seen").record;
+        let replicant = self.replicants.get_mut(&submission.op.replicant);
+        let record = &replicant.expect("it was just seen").record;
+        let recovery = record.recovery;
         let (op, digest) = (submission.op.id, submission.op.digest);
         let (epoch, leader) = (record.epoch.clone(), record.epoch.site.clone());
         if self.is_known(&submission) || self.shared.outbox.contains_key(&op) {
@@ -315,7 +316,7 @@ impl Site {
         if self.forwards.contains_key(&op) {
             return self.join_forward(waiter, op, digest, out);
         }
-        if record.recovery != Recovery::Done {
+        if recovery != Recovery::Done {
             return self.not_yet(waiter, &submission, out);
         }
         let problem = if leader == self.shared.me || !self.shared.is_up(&leader) {
@@ -488,7 +489,7 @@ impl Site {
         let said = (from.clone(), self.shared.run_of(from));
         forward.unresolved.remove(&said);
         forward.problem = Some(Problem::NotLeader(from.clone()));
-        let Some(replicant) = self.replicants.get(&forward.submission.op.replicant) else {
+        let Some(replicant) = self.replicants.held(forward.submission.op.replicant) else {
             return;
         };
         let epoch = replicant.record.epoch.clone();
