@@ -506,7 +506,6 @@ impl Site {
         let there = |(op, forward): (&OperationId, &Forward)| (forward.to == site).then_some(*op);
         let ended: Vec<OperationId> = self.forwards.iter().filter_map(there).collect();
         for op in ended {
-            self.wake_for_operation(op);
             self.end_forward(op, out);
         }
         self.shared.down.insert(site);
