@@ -215,8 +215,16 @@ impl Agent {
     }
 
     pub(crate) async fn until(&self, condition: impl Fn(&View) -> bool) -> Arc<View> {
+        self.until_within(PATIENCE, condition).await
+    }
+
+    pub(crate) async fn until_within(
+        &self,
+        patience: Duration,
+        condition: impl Fn(&View) -> bool,
+    ) -> Arc<View> {
         let mut view = self.mesh.view();
-        let found = timeout(PATIENCE, view.wait_for(|view| condition(view))).await;
+        let found = timeout(patience, view.wait_for(|view| condition(view))).await;
         found.expect("the view came to it in time").unwrap().clone()
     }
 
