@@ -67,7 +67,7 @@ mod tests {
                 "image: site2, network: site1; here",
             ),
             (
-                "image: (site1 & site2); DC 3, compute: replicas(2, site1, site2)",
+                "image: (site1 & site2); DC 3, compute: replicas(2, site1 & site2)",
                 "image: site2, compute: site2",
             ),
         ];
