@@ -193,8 +193,9 @@ impl History {
                 let stands = runs.as_ref().and_then(|runs| runs.epoch_at(**index));
                 stands != Some(epoch)
             });
-            let lost = lost.map(|(_, (_, body))| body.operation()).collect();
-            self.remains.entry(op).or_insert(lost);
+            // Several sites may have folded the same: each saw a part of it.
+            let lost = lost.map(|(_, (_, body))| body.operation());
+            self.remains.entry(op).or_default().extend(lost);
         }
     }
 
