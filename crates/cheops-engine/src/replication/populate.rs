@@ -131,8 +131,10 @@ struct Half {
     records: Arc<Records>,
 }
 
+type Rows = BTreeMap<(Table, Vec<u8>), Vec<u8>>;
+
 #[derive(Default)]
-struct Records(Mutex<BTreeMap<(Table, Vec<u8>), Vec<u8>>>);
+struct Records(Mutex<Rows>);
 
 impl Archive for Records {
     fn read(&self, table: Table, prefix: &[u8]) -> Option<Vec<(Vec<u8>, Vec<u8>)>> {
