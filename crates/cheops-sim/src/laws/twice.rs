@@ -1,4 +1,4 @@
-//! An operation that is not idempotent runs at most once per site; a site has at most one resource per replicant.
+//! An operation that is not idempotent runs at most once on a site's resource; a site has at most one resource per replicant.
 
 use std::collections::BTreeMap;
 
@@ -11,12 +11,19 @@ use crate::world::World;
 
 pub(super) fn check(world: &World, _: &Evidence) -> Result<(), String> {
     for (host, one) in world.hosts.iter().enumerate() {
-        let (mut ran, mut alive) = (BTreeMap::new(), BTreeMap::new());
+        // A site that left and was brought back has another resource, on which the log runs anew.
+        let (mut ran, mut alive, mut lives) = (BTreeMap::new(), BTreeMap::new(), BTreeMap::new());
         for done in &one.service.done {
             match (done.deed, done.op) {
                 (Deed::Made, _) => *alive.entry(done.replicant).or_insert(0) += 1,
-                (Deed::Removed, _) => *alive.entry(done.replicant).or_insert(0) -= 1,
-                (Deed::Ran, Some((op, _))) => *ran.entry((op, done.replicant)).or_insert(0) += 1,
+                (Deed::Removed, _) => {
+                    *alive.entry(done.replicant).or_insert(0) -= 1;
+                    *lives.entry(done.replicant).or_insert(0) += 1;
+                }
+                (Deed::Ran, Some((op, _))) => {
+                    let life: u32 = lives.get(&done.replicant).copied().unwrap_or(0);
+                    *ran.entry((op, done.replicant, life)).or_insert(0) += 1;
+                }
                 (Deed::Ran, None) | (Deed::Settled, _) => (),
             }
             // What was made is known by its looks; a change that only a lost disk knew of has altered them.
@@ -38,7 +45,7 @@ pub(super) fn check(world: &World, _: &Evidence) -> Result<(), String> {
                 return Err(format!("{name} has two resources for {id:?} at {at_ms} ms"));
             }
         }
-        for ((op, replicant), count) in ran {
+        for ((op, replicant, _), count) in ran {
             let once = world
                 .history
                 .requests
