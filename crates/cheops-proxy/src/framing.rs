@@ -92,7 +92,7 @@ impl Framing {
     }
 
     /// Whether every request that has begun has come to its end.
-    pub(crate) fn is_between_requests(&self) -> bool {
+    pub fn is_between_requests(&self) -> bool {
         self.part == Part::Request && self.carry.is_empty()
     }
 

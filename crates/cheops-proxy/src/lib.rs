@@ -51,6 +51,9 @@ mod tunnel;
 mod upgrade;
 mod worker;
 
+#[doc(hidden)]
+pub use express::seam;
+
 pub use carrier::{Carrier, CarrierFault};
 pub use claim::{Claim, ClaimFault, HostClaim, PathClaim, same_claim};
 pub use config::{

@@ -24,15 +24,16 @@ pub(super) struct Plain<'a, 'b> {
 
 /// Reads the answer to a request that has a body as its head says.
 pub(super) fn read<'a, 'b>(bytes: &'b [u8], room: &'a mut Room<'b>) -> Option<Plain<'a, 'b>> {
+    // The parser takes empty lines before an answer; here they do not pass.
+    if !bytes.starts_with(b"HTTP/1.1 ") {
+        return None;
+    }
     let mut response = httparse::Response::new(&mut []);
     let config = httparse::ParserConfig::default();
     let read = config.parse_response_with_uninit_headers(&mut response, bytes, room);
     let Ok(Status::Complete(head_len)) = read else {
         return None;
     };
-    if response.version != Some(1) {
-        return None;
-    }
     let status = StatusCode::from_u16(response.code?).ok()?;
     let (head, rest) = bytes.split_at(head_len);
     let lines = Lines {
@@ -144,6 +145,8 @@ mod tests {
     fn whatever_is_unusual_is_left_to_the_library() {
         for head in [
             "HTTP/1.0 200 OK\r\nContent-Length: 0",
+            "\n\nHTTP/1.1 200 OK\r\nContent-Length: 0",
+            "\r\nHTTP/1.1 200 OK\r\nContent-Length: 0",
             "HTTP/1.1 100 Continue\r\nContent-Length: 0",
             "HTTP/1.1 101 Switching Protocols\r\nContent-Length: 0",
             "HTTP/1.1 200 OK\r\nX: 1",

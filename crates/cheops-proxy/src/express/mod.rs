@@ -17,6 +17,7 @@ mod lines;
 mod outbound;
 mod request;
 mod scratch;
+pub mod seam;
 
 use std::future::poll_fn;
 use std::pin::Pin;
