@@ -120,6 +120,13 @@ impl Replicant {
 
     /// What was released, or came with another's log, is answered when it is done here.
     pub(super) fn answer_done(&self, shared: &mut Shared, out: &mut Output) {
+        if self.was_never_made() {
+            // Another's log may still lose the entry that says so.
+            if self.leads(&shared.me) {
+                self.tell_never_made(shared, out);
+            }
+            return;
+        }
         let applied = self.row(&shared.me).applied;
         let done: Vec<_> = self
             .log

@@ -295,10 +295,6 @@ impl Replicant {
 
     /// A member has no record of it.
     pub(super) fn on_unknown(&mut self, from: &SiteName, shared: &mut Shared) {
-        if self.log.desired(self.log.last()).deleted {
-            // It has forgotten the tombstone, or never had anything: there is nothing left to do there.
-            self.progress.entry(from.clone()).or_default().forgotten = true;
-        }
         match &mut self.candidacy {
             Some(candidacy) if self.record.rows.contains_key(from) => {
                 candidacy.unknown.insert(from.clone());
@@ -349,12 +345,8 @@ impl Replicant {
         self.record.promised = candidacy.epoch;
         self.record.rows_version += 1;
         self.record.recovery = Recovery::Done;
+        // Also of those who had no record when they were asked: the one who led may have told them since.
         self.progress.clear();
-        if self.log.desired(self.log.last()).deleted {
-            for site in candidacy.unknown {
-                self.progress.entry(site).or_default().forgotten = true;
-            }
-        }
         if let Some(op) = self.record.create.clone().filter(|_| self.log.last() == 0) {
             // It was at the gate when the backup was made.
             self.record.ran.remove(&op.id);

@@ -8,7 +8,7 @@ use super::planted::Bug;
 use super::promote::Quorum;
 use super::replicant::{Progress, Replicant};
 use super::shared::Shared;
-use crate::ids::{Boot, Epoch};
+use crate::ids::{Boot, Epoch, OperationId};
 use crate::limits::{BATCH_ENTRIES_MAX, COMPACT_EVERY, RESEND_MS};
 use crate::operation::{Answer, Form, Kind, Operation};
 use crate::output::Output;
@@ -232,6 +232,8 @@ impl Replicant {
             let open = !shared.answers.is_answered(id);
             let status = match (result.stage, self.record.form) {
                 (Stage::Applied(status), _) | (Stage::Refused(status), Form::Queue) => status,
+                // It is settled where the create is found void.
+                (Stage::Covered, _) if self.was_never_made() => continue,
                 (Stage::Covered, _) => 200,
                 (Stage::Expired, Form::Queue) if open => {
                     shared.conclude(id, digest, Answer::Cancelled, out);
@@ -282,6 +284,27 @@ impl Replicant {
             meta: self.record.meta.clone(),
         };
         shared.conclude(op.id, op.digest, answer, out);
+        if op.kind == Kind::Create {
+            self.tell_never_made(shared, out);
+        }
+    }
+
+    /// The create is void: it never was.
+    pub(super) fn was_never_made(&self) -> bool {
+        self.log.is_void(OperationId(self.record.id.0))
+    }
+
+    /// Nothing happened to what never was, whatever was to happen to it.
+    pub(super) fn tell_never_made(&self, shared: &mut Shared, out: &mut Output) {
+        let open = |op: &&Operation| !shared.answers.is_answered(op.id);
+        let runs = self.log.iter().filter_map(|kept| match &kept.entry.body {
+            Body::Run(op) if op.kind != Kind::Create => Some(op),
+            _ => None,
+        });
+        let untold: Vec<_> = runs.filter(open).map(|op| (op.id, op.digest)).collect();
+        for (op, digest) in untold {
+            shared.conclude(op, digest, Answer::Gone, out);
+        }
     }
 
     /// Folds what every site has done.

@@ -2,11 +2,11 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use cheops_core::ReplicantId;
 use cheops_core::eventual::{Body, ReplicantView};
 use cheops_core::operation::{Form, Kind};
+use cheops_core::{Answer, OperationId, ReplicantId};
 
-use crate::world::World;
+use crate::world::{Host, World};
 
 mod acknowledged;
 mod bounded;
@@ -118,6 +118,13 @@ fn was_moved_from(world: &World, id: ReplicantId, host: usize) -> bool {
         .history
         .about(id)
         .any(|request| without(&request.submission.op))
+}
+
+/// True if whoever asks for its create is told that every site has refused it: nothing of it may stay.
+fn was_refused(world: &World, id: ReplicantId) -> bool {
+    let told = |host: &Host| host.core.as_ref()?.operation(OperationId(id.0))?.answer;
+    let no = |answer| matches!(answer, Answer::Service { status, .. } if status >= 400);
+    world.hosts.iter().filter_map(told).any(no)
 }
 
 /// The hosts a replicant was meant for.

@@ -1,6 +1,6 @@
-//! What was there before stays as it was; what was made is removed only if somebody asked for it.
+//! What was there before stays as it was; what was made is removed only if somebody asked for it, or was told that it was refused.
 
-use super::{Evidence, was_deleted, was_moved_from};
+use super::{Evidence, was_deleted, was_moved_from, was_refused};
 use crate::service::Deed;
 use crate::world::World;
 
@@ -20,8 +20,9 @@ pub(super) fn check(world: &World, _: &Evidence) -> Result<(), String> {
             .iter()
             .filter(|done| done.deed == Deed::Removed)
         {
-            let asked =
-                was_deleted(world, done.replicant) || was_moved_from(world, done.replicant, host);
+            let asked = was_deleted(world, done.replicant)
+                || was_moved_from(world, done.replicant, host)
+                || was_refused(world, done.replicant);
             if !asked {
                 return Err(format!(
                     "{} removed {:?}, and nobody asked for it",
