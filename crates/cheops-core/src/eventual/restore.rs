@@ -9,7 +9,7 @@ use super::log::Stage;
 use super::message::{Header, Message};
 use super::planted::Bug;
 use super::replicant::{Mend, Recovery, Replicant};
-use super::shared::{Shared, Timer};
+use super::shared::{OutboxRecord, Shared, Timer};
 use super::site::Site;
 use crate::limits::RESEND_MS;
 use crate::output::Output;
@@ -90,9 +90,12 @@ impl Site {
 
 impl Replicant {
     /// The disk is another one than it was.
-    pub(super) fn distrust(&mut self, shared: &Shared) {
+    pub(super) fn distrust(&mut self, shared: &mut Shared, out: &mut Output) {
         if shared.planted(Bug::ReuseIndexAfterRestore) {
             return;
+        }
+        if self.leads(&shared.me) {
+            self.doubt_outbox(shared, out);
         }
         self.record.recovery = Recovery::Asking;
         if let Some(gate) = self.record.gate.take()
@@ -101,6 +104,18 @@ impl Replicant {
             self.record.ran.insert(gate.op.id, Stage::InDoubt);
         }
         self.doubt(shared, self.log.last().max(1));
+    }
+
+    /// What was taken here and had no position yet may have had one since: it comes back as what a deposed leader
+    /// offers, and not over what was changed meanwhile.
+    fn doubt_outbox(&self, shared: &mut Shared, out: &mut Output) {
+        let id = self.record.id;
+        let mine = |kept: &&OutboxRecord| kept.submission.op.replicant == id && kept.fork.is_none();
+        let taken: Vec<OutboxRecord> = shared.outbox.values().filter(mine).cloned().collect();
+        for mut kept in taken {
+            kept.fork = Some(self.log.last());
+            shared.keep_in_outbox(kept, out);
+        }
     }
 
     fn doubt(&mut self, shared: &Shared, until: u64) {

@@ -82,7 +82,7 @@ impl Site {
             site.shared.record.unasked = others.collect();
             site.replicants.wake_all();
             for (_, replicant) in site.replicants.awake_mut() {
-                replicant.distrust(&site.shared);
+                replicant.distrust(&mut site.shared, out);
             }
         }
         for (id, replicant) in site.replicants.awake_mut() {
