@@ -30,6 +30,9 @@ pub(crate) struct SitesArgs {
 /// Far more than anything here takes, also on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(120);
 
+/// A new agent asks every other what they share, and keeps the link for five minutes after that.
+const LINKS_PATIENCE: Duration = Duration::from_secs(420);
+
 /// How long processor time is watched once everything is quiet.
 const QUIET: Duration = Duration::from_secs(10);
 
@@ -83,6 +86,8 @@ fn seconds(since: Instant) -> f64 {
 /// Every agent, and what it writes.
 struct Crowd {
     sites: Vec<Site>,
+    /// With the one that is killed.
+    count: usize,
     _folder: tempfile::TempDir,
 }
 
@@ -128,6 +133,7 @@ impl Crowd {
         }
         Ok(Crowd {
             sites,
+            count,
             _folder: folder,
         })
     }
@@ -135,11 +141,10 @@ impl Crowd {
     /// Until every agent sees every site as `wanted`.
     fn wait(&self, wanted: impl Fn(&Value) -> bool) -> anyhow::Result<()> {
         let until = Instant::now() + PATIENCE;
-        let known = self.sites[0].sees()?.len();
         for site in &self.sites {
             loop {
                 let seen = site.sees()?;
-                if seen.len() == known && seen.iter().all(&wanted) {
+                if seen.len() == self.count && seen.iter().all(&wanted) {
                     break;
                 }
                 if Instant::now() > until {
@@ -153,7 +158,7 @@ impl Crowd {
 
     /// Until those that nobody joins through keep few links; how many each has.
     fn wait_for_few_links(&self) -> anyhow::Result<Vec<u64>> {
-        let until = Instant::now() + PATIENCE;
+        let until = Instant::now() + LINKS_PATIENCE;
         loop {
             let links: Result<Vec<u64>, _> = self.sites.iter().map(Site::links).collect();
             let links = links?;

@@ -8,6 +8,7 @@
 //! What a replica does next is not decided here but in cheops-core.
 
 pub mod api;
+mod aside;
 mod blobs;
 mod caller;
 mod disk;
@@ -36,7 +37,6 @@ use cheops_store::sqlite::SqliteStore;
 use cheops_store::{Opening, StoreError};
 use hyper::HeaderMap;
 use hyper::header::HeaderValue;
-use tokio::runtime::Handle;
 use tokio::sync::{oneshot, watch};
 
 pub use blobs::{BlobSettings, Intake, NotKept, Room, Valve};
@@ -51,6 +51,7 @@ use crate::identity::MeshSecret;
 use crate::mesh::{Accepted, Dialer};
 use crate::picture::Picture;
 use crate::registry::Endpoints;
+use aside::Aside;
 use blobs::{Blobs, BlobsConfig};
 use caller::{Caller, CallerParts};
 use disk::{Disk, DiskFault, Past};
@@ -138,11 +139,12 @@ struct Inner {
     /// One at a time, so that nothing is adopted twice.
     adopting: tokio::sync::Mutex<()>,
     blobs: Blobs,
+    /// Makes the calls and carries the links.
+    aside: Aside,
 }
 
 impl Replication {
-    /// Reads the records and starts the threads. To be called within a tokio runtime, which makes
-    /// the calls and carries the links.
+    /// Reads the records and starts the threads.
     pub fn start(config: ReplicationConfig) -> Result<Replication, ReplicationError> {
         let folder = config.data_dir.join("store");
         let broken = |why: String| ReplicationError::Store {
@@ -155,7 +157,8 @@ impl Replication {
         if opening.is_new_incarnation() && life > 1 {
             tracing::warn!(%opening, "the records are of an earlier time: other sites are asked what was done since");
         }
-        let runtime = Handle::current();
+        let aside = Aside::start("replication").map_err(|fault| broken(fault.to_string()))?;
+        let runtime = aside.runtime();
         let key = MeshKey::new(config.secret.key_for(IDS));
         let index = Arc::new(Index::new(key.clone()));
         let contents = config.data_dir.join("blobs");
@@ -207,7 +210,6 @@ impl Replication {
         // Each reads its own records: with many of them, as fast as the machine allows.
         let started_shards = std::thread::scope(|scope| {
             let start = |seed| {
-                let runtime = runtime.clone();
                 scope.spawn(move || {
                     let _entered = runtime.enter();
                     shard::start(seed)
@@ -240,6 +242,7 @@ impl Replication {
             here: config.here,
             adopting: tokio::sync::Mutex::default(),
             blobs,
+            aside,
         })))
     }
 
@@ -373,7 +376,9 @@ impl Replication {
         let Accepted { peer, stream, .. } = accepted;
         let mut pictures = self.0.pictures.clone();
         let inboxes = self.0.inboxes.clone();
-        links::hear(peer, stream, inboxes, &mut pictures).await;
+        let hearing = async move { links::hear(peer, stream, inboxes, &mut pictures).await };
+        let hearing = self.0.aside.runtime().spawn(hearing);
+        let _ = hearing.await;
     }
 
     /// Reads a resource of this site's own service, in the ids that clients see.
@@ -395,6 +400,7 @@ impl Replication {
         for thread in threads.drain(..) {
             let _ = thread.join();
         }
+        self.0.aside.stop();
         self.0.blobs.stop();
     }
 

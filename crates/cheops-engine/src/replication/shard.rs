@@ -14,6 +14,7 @@ use cheops_core::{
 use cheops_model::SiteName;
 use tokio::sync::{oneshot, watch};
 
+use super::aside::step_back;
 use super::caller::{Caller, Job};
 use super::disk::{Disk, DiskFault};
 use super::index::Index;
@@ -174,6 +175,7 @@ enum Then {
 
 impl Shard {
     fn run(mut self, mut site: Site, inbox: &Receiver<Input>, waiting: &AtomicUsize) {
+        step_back();
         loop {
             let first = match inbox.recv_timeout(self.nap()) {
                 Ok(input) => Some(input),

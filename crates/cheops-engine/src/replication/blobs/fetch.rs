@@ -87,7 +87,7 @@ impl Blobs {
             .extend(from.into_iter().filter(|site| *site != here));
         if fetch.task.is_none() {
             let (blobs, bytes) = (self.clone(), fetch.bytes.clone());
-            fetch.task = Some(self.0.runtime.spawn(blobs.fetch(of, bytes)));
+            fetch.task = Some(self.runtime().spawn(blobs.fetch(of, bytes)));
         }
     }
 

@@ -134,8 +134,7 @@ impl Blobs {
             bytes,
             _turn: turn,
         };
-        self.0
-            .runtime
+        self.runtime()
             .spawn_blocking(move || writer.run(upload, kept_in));
         Ok(Intake {
             blobs: self.clone(),
@@ -148,7 +147,7 @@ impl Blobs {
     }
 
     pub(in super::super) fn hold(&self, intake: Intake) {
-        self.0.runtime.spawn(async move {
+        self.runtime().spawn(async move {
             tokio::time::sleep(HOLD_TIME).await;
             drop(intake);
         });

@@ -21,7 +21,6 @@ use std::io;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, RwLock};
-use std::thread::JoinHandle;
 
 pub use cheops_blob::Room;
 use cheops_blob::{BlobError, BlobStore, Reader, Reference};
@@ -34,6 +33,7 @@ pub(super) use intake::Fate;
 pub use intake::{Intake, NotKept, Valve};
 pub(super) use progress::{Arrived, Counters};
 
+use super::aside::Aside;
 use super::shard::Inbox;
 use crate::events::Bus;
 use crate::mesh::Dialer;
@@ -61,7 +61,7 @@ pub(super) struct Blobs(Arc<Inner>);
 struct Inner {
     here: SiteName,
     store: BlobStore,
-    runtime: Handle,
+    aside: Aside,
     dialer: Dialer,
     pictures: watch::Receiver<Arc<Picture>>,
     events: Bus,
@@ -81,8 +81,6 @@ struct Inner {
     nudge: Notify,
     /// Set once there is any content: without, nobody need look.
     used: AtomicBool,
-    stop: Arc<Notify>,
-    thread: Mutex<Option<JoinHandle<()>>>,
 }
 
 /// What contents start from.
@@ -99,13 +97,12 @@ impl Blobs {
     /// Opens the folder and starts the thread.
     pub(super) fn start(config: BlobsConfig<'_>) -> io::Result<Blobs> {
         let store = BlobStore::open(config.folder, config.settings.room)?;
-        let stop = Arc::new(Notify::new());
-        let (runtime, thread) = start_thread(stop.clone())?;
+        let aside = Aside::start("blobs")?;
         let used = AtomicBool::new(store.bytes() > 0);
         Ok(Blobs(Arc::new(Inner {
             here: config.here,
             store,
-            runtime,
+            aside,
             dialer: config.dialer,
             pictures: config.pictures,
             events: config.events,
@@ -121,21 +118,19 @@ impl Blobs {
             inboxes: OnceLock::new(),
             nudge: Notify::new(),
             used,
-            stop,
-            thread: Mutex::new(Some(thread)),
         })))
     }
 
     /// From now on the shards can be asked and told.
     pub(super) fn attend(&self, inboxes: Arc<[Inbox]>) {
         if self.0.inboxes.set(inboxes).is_ok() {
-            self.0.runtime.spawn(self.clone().keep());
+            self.runtime().spawn(self.clone().keep());
         }
     }
 
     /// Where calls with a content are made.
     pub(super) fn runtime(&self) -> &Handle {
-        &self.0.runtime
+        self.0.aside.runtime()
     }
 
     pub(super) fn set(&self, settings: BlobSettings) {
@@ -173,16 +168,7 @@ impl Blobs {
 
     /// Ends the thread; what is under way breaks off.
     pub(super) fn stop(&self) {
-        self.0.stop.notify_one();
-        let thread = self
-            .0
-            .thread
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .take();
-        if let Some(thread) = thread {
-            let _ = thread.join();
-        }
+        self.0.aside.stop();
     }
 
     /// Answers a peer that asks for contents, on the thread that is there for it.
@@ -192,8 +178,7 @@ impl Blobs {
     {
         let blobs = self.clone();
         let serving = self
-            .0
-            .runtime
+            .runtime()
             .spawn(async move { blobs.serve(peer, stream).await });
         let _ = serving.await;
     }
@@ -231,21 +216,4 @@ impl Blobs {
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
     }
-}
-
-fn start_thread(stop: Arc<Notify>) -> io::Result<(Handle, JoinHandle<()>)> {
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .thread_name("blobs")
-        .build()?;
-    let handle = runtime.handle().clone();
-    let run = move || {
-        runtime.block_on(stop.notified());
-        // Whoever writes a content breaks off with its client.
-        runtime.shutdown_background();
-    };
-    let thread = std::thread::Builder::new()
-        .name("blobs".to_owned())
-        .spawn(run)?;
-    Ok((handle, thread))
 }

@@ -1,0 +1,69 @@
+//! Threads that stand behind those which serve requests.
+//!
+//! A site that comes back has thousands of operations to run, and its own clients are not to feel
+//! it: what replication does, it does where no request waits for it, and where the processor is
+//! wanted twice, requests have it first.
+
+use std::io;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::JoinHandle;
+
+use tokio::runtime::{Builder, Handle};
+use tokio::sync::Notify;
+
+/// How far: a third of the weight of a thread that serves requests, so that neither starves.
+const NICE: i32 = 5;
+
+/// A thread that runs tasks until it is stopped or dropped.
+pub(super) struct Aside {
+    runtime: Handle,
+    stop: Arc<Notify>,
+    thread: Mutex<Option<JoinHandle<()>>>,
+}
+
+impl Aside {
+    pub(super) fn start(name: &str) -> io::Result<Aside> {
+        let runtime = Builder::new_current_thread().enable_all().build()?;
+        let handle = runtime.handle().clone();
+        let stop = Arc::new(Notify::new());
+        let stopped = stop.clone();
+        let run = move || {
+            step_back();
+            runtime.block_on(stopped.notified());
+            // Whoever writes a content breaks off with its client.
+            runtime.shutdown_background();
+        };
+        let thread = std::thread::Builder::new().name(name.to_owned());
+        Ok(Aside {
+            runtime: handle,
+            stop,
+            thread: Mutex::new(Some(thread.spawn(run)?)),
+        })
+    }
+
+    pub(super) fn runtime(&self) -> &Handle {
+        &self.runtime
+    }
+
+    /// Ends the thread; what is under way breaks off.
+    pub(super) fn stop(&self) {
+        self.stop.notify_one();
+        let thread = self.thread.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(thread) = { thread }.take() {
+            let _ = thread.join();
+        }
+    }
+}
+
+impl Drop for Aside {
+    fn drop(&mut self) {
+        self.stop.notify_one();
+    }
+}
+
+/// Lets other threads of this machine go first. Where that is not allowed, nothing is lost but time.
+pub(super) fn step_back() {
+    if let Err(error) = rustix::process::nice(NICE) {
+        tracing::debug!(%error, "a thread of replication goes as fast as any other");
+    }
+}
