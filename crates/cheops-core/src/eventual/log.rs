@@ -227,6 +227,17 @@ impl Log {
         }
     }
 
+    /// Nothing is left of its time, and no clock that starts anew gives it any.
+    pub(crate) fn end_time(&mut self, index: u64) {
+        let at = index.checked_sub(self.base.index + 1);
+        if let Some(kept) = at.and_then(|at| self.entries.get_mut(at as usize))
+            && kept.entry.ttl_left_ms != Some(0)
+        {
+            kept.entry.ttl_left_ms = Some(0);
+            self.dirty.insert(index);
+        }
+    }
+
     pub(crate) fn iter(&self) -> impl Iterator<Item = &Kept> {
         self.entries.iter()
     }

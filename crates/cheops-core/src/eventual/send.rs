@@ -215,8 +215,24 @@ impl Replicant {
                 progress.pause_ms = 0;
             }
         }
+        self.hear_expired(&report.results, have, shared);
         self.hear_results(report.results, shared, out);
         self.void_refused(shared, out);
+    }
+
+    /// What one site has given up as too late is too late. That site may forget it with its disk, and this one's clock
+    /// starts anew with every start: whoever gets it from here later, gets it with no time left.
+    fn hear_expired(&mut self, results: &[Result], have: u64, shared: &Shared) {
+        // Beyond what both logs have, an index means something else there.
+        let expired = results
+            .iter()
+            .filter(|result| result.stage == Stage::Expired && result.index <= have);
+        for Result { index, .. } in expired {
+            self.log.end_time(*index);
+            if let Some(at) = self.deadlines.get_mut(index) {
+                *at = shared.now_ms.min(*at);
+            }
+        }
     }
 
     /// The first success is the answer.
