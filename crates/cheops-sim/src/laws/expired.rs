@@ -1,9 +1,11 @@
 //! What a site has given up as too late it does not run; and where no clock jumped and nobody stopped, nothing runs
 //! later than it may.
 
+use cheops_core::OperationId;
 use cheops_core::operation::{Form, Kind};
 
 use super::Evidence;
+use crate::history::Try;
 use crate::world::World;
 
 /// What messages may take on their way, with all their repetitions.
@@ -16,7 +18,8 @@ pub(super) fn check(world: &World, _: &Evidence) -> Result<(), String> {
             if let Some(given_up_ms) = world.history.expired.get(&(host, op)) {
                 // Called for a disk that is no more, and done after this one gave it up: nobody can call it back.
                 let orphan = world.history.lost.contains(&(host, op));
-                if done.at_ms > *given_up_ms && !orphan {
+                let anew = is_asked_anew(world, op, *given_up_ms, done.at_ms);
+                if done.at_ms > *given_up_ms && !orphan && !anew {
                     return Err(format!(
                         "{} gave {op:?} up at {given_up_ms} ms and ran it at {} ms",
                         one.name, done.at_ms
@@ -44,4 +47,20 @@ pub(super) fn check(world: &World, _: &Evidence) -> Result<(), String> {
         }
     }
     Ok(())
+}
+
+/// True if a client asked again, before it ran, at a site whose disk was put back after it was given up: that site knows
+/// of no earlier request, and takes this one with all its time.
+fn is_asked_anew(world: &World, op: OperationId, given_up_ms: u64, ran_ms: u64) -> bool {
+    let Some(request) = world.history.requests.get(&op) else {
+        return false;
+    };
+    let forgot = |one: &Try| {
+        let restores = world.history.restores.iter();
+        restores
+            .filter(|restore| restore.host == one.host)
+            .any(|restore| restore.at_ms > given_up_ms && restore.at_ms <= one.at_ms)
+    };
+    let mut before = request.tries.iter().filter(|one| one.at_ms <= ran_ms);
+    before.any(forgot)
 }
