@@ -98,12 +98,27 @@ impl Replicant {
             self.doubt_outbox(shared, out);
         }
         self.record.recovery = Recovery::Asking;
+        self.end_times(shared);
         if let Some(gate) = self.record.gate.take()
             && gate.stage != Stage::Streaming
         {
             self.record.ran.insert(gate.op.id, Stage::InDoubt);
         }
         self.doubt(shared, self.log.last().max(1));
+    }
+
+    /// Nobody knows how long this disk was away: what was to be done in time may have been given up since.
+    fn end_times(&mut self, shared: &Shared) {
+        if shared.planted(Bug::RunExpiredOnOldDisk) {
+            return;
+        }
+        let open = self.log.iter().filter(|kept| !kept.stage.is_final());
+        let timed = open.filter(|kept| kept.entry.ttl_left_ms.is_some());
+        let timed: Vec<u64> = timed.map(|kept| kept.entry.index).collect();
+        for index in timed {
+            self.log.end_time(index);
+            self.deadlines.insert(index, shared.now_ms);
+        }
     }
 
     /// What was taken here and had no position yet may have had one since: it comes back as what a deposed leader
