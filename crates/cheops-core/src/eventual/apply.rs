@@ -62,7 +62,7 @@ impl Replicant {
         if self.record.form == Form::Queue {
             return self.apply_next(shared, out);
         }
-        let deleted = self.log.desired(self.log.last()).deleted;
+        let deleted = self.log.is_deleted();
         let local = self.row(&shared.me).local.is_some();
         if !deleted && self.is_to_leave(shared) {
             return self.leave(shared, out);
@@ -378,7 +378,7 @@ impl Replicant {
             Some(Stage::Waiting(status)) => Some((next, *status)),
             _ => None,
         };
-        let deleted = self.log.desired(self.log.last()).deleted || self.is_to_leave(shared);
+        let deleted = self.log.is_deleted() || self.is_to_leave(shared);
         let state = match (&row.local, deleted, self.record.mend) {
             (None, true, _) if row.applied == self.log.last() => ReplicaState::Deleted,
             (None, _, _) => ReplicaState::Pending,

@@ -54,8 +54,7 @@ impl Replicant {
                 shared.void(id, digest, Problem::TooLate, out);
                 continue;
             }
-            let desired = self.log.desired(self.log.last());
-            if desired.deleted || (self.log.last() > 0 && next.op.kind == Kind::Create) {
+            if self.log.is_deleted() || (self.log.last() > 0 && next.op.kind == Kind::Create) {
                 self.pending.pop_front();
                 shared.conclude(id, digest, Answer::Gone, out);
                 continue;
@@ -132,6 +131,7 @@ impl Replicant {
             .log
             .iter()
             .filter(|kept| kept.entry.index <= applied)
+            .filter(|kept| shared.waiters.contains_key(&kept.entry.body.operation()))
             .filter_map(|kept| match (&kept.entry.body, &kept.stage) {
                 (Body::Run(op), Stage::Applied(status)) => Some((op.id, op.digest, *status)),
                 (Body::Run(op), Stage::Covered) if op.kind == Kind::Create => {
@@ -142,11 +142,9 @@ impl Replicant {
             })
             .collect();
         for (id, digest, status) in done {
-            if shared.waiters.contains_key(&id) {
-                let meta = self.record.meta.clone();
-                let body = Vec::new();
-                shared.conclude(id, digest, Answer::Service { status, body, meta }, out);
-            }
+            let meta = self.record.meta.clone();
+            let body = Vec::new();
+            shared.conclude(id, digest, Answer::Service { status, body, meta }, out);
         }
     }
 

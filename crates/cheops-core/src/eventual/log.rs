@@ -333,7 +333,21 @@ impl Log {
         {
             fold(&mut base, &kept.entry, &voided);
         }
+        debug_assert!(index < self.last() || base.deleted == self.is_deleted());
         base
+    }
+
+    /// The same as `deleted` of all that is desired; asked in every step, so nothing is folded for it.
+    pub(crate) fn is_deleted(&self) -> bool {
+        let ends = |kept: &Kept| match &kept.entry.body {
+            Body::Run(op) => match op.kind {
+                Kind::Delete => !self.is_void(op.id),
+                Kind::Create => self.is_void(op.id),
+                Kind::Update | Kind::Action | Kind::Rescope => false,
+            },
+            Body::Park(_) | Body::Void(_) => false,
+        };
+        self.base.deleted || self.entries.iter().any(ends)
     }
 
     /// Where it lives, if that was ever changed, and by which entry.

@@ -319,8 +319,7 @@ impl Replicant {
     }
 
     fn clashes(&self, op: &Operation, fork: u64) -> bool {
-        let desired = self.log.desired(self.log.last());
-        if desired.deleted || fork < self.log.base.index || op.kind == Kind::Create {
+        if self.log.is_deleted() || fork < self.log.base.index || op.kind == Kind::Create {
             return true;
         }
         let since = self.log.iter().filter(|kept| kept.entry.index > fork);

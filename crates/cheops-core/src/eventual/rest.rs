@@ -147,7 +147,7 @@ impl Replicant {
             && self.deadlines.is_empty()
             && !self.woken
             && self.log.parked().next().is_none();
-        if !still || !quiet || self.log.desired(self.log.last()).deleted {
+        if !still || !quiet || self.log.is_deleted() {
             return false;
         }
         let last = self.log.last();

@@ -442,7 +442,7 @@ impl Site {
             }
             Message::Forgotten { replicant: id } => {
                 if let Some(replicant) = self.replicants.get_mut(&id) {
-                    let deleted = replicant.log.desired(replicant.log.last()).deleted;
+                    let deleted = replicant.log.is_deleted();
                     let stray = !replicant.is_involved(from);
                     let progress = replicant.progress.entry(from.clone()).or_default();
                     progress.forgotten = deleted || stray;

@@ -182,7 +182,7 @@ impl Site {
         let is = |r: &Held<'_>| r.record.meta.as_deref() == Some(meta);
         let mut of = self.replicants.each().filter(is);
         let found = of.find(|r| r.record.service == service)?;
-        (!found.log.desired(found.log.last()).deleted).then_some(found)
+        (!found.log.is_deleted()).then_some(found)
     }
 
     /// What this site has taken and nobody has ordered yet.
