@@ -48,8 +48,8 @@ impl Aside {
     /// Ends the thread; what is under way breaks off.
     pub(super) fn stop(&self) {
         self.stop.notify_one();
-        let thread = self.thread.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(thread) = { thread }.take() {
+        let mut thread = self.thread.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(thread) = thread.take() {
             let _ = thread.join();
         }
     }
