@@ -17,6 +17,28 @@ pub struct OperationId(pub u128);
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct ReplicantId(pub u128);
 
+/// Set in the ids of operations that are soon forgotten. The highest bit: the lowest ones say which shard a replicant is of.
+const PASSING: u128 = 1 << 127;
+
+impl OperationId {
+    /// From chance, for a request that may come again for as long as answers are promised to be kept.
+    pub fn lasting(chance: u128) -> OperationId {
+        OperationId(chance & !PASSING)
+    }
+
+    /// From chance, for a request without a key that does no harm when it is done again, and whose client waits: once it
+    /// was given up nobody asks for it any more. What became of it is soon forgotten, so that a resource may be changed
+    /// as often as anybody likes.
+    pub fn passing(chance: u128) -> OperationId {
+        OperationId(chance | PASSING)
+    }
+
+    /// True if it is soon forgotten.
+    pub fn is_passing(self) -> bool {
+        self.0 & PASSING != 0
+    }
+}
+
 impl fmt::Debug for OperationId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "op:{:x}", self.0)
@@ -101,7 +123,7 @@ impl MeshKey {
             service.as_bytes(),
             key.as_bytes(),
         ];
-        OperationId(self.hash_u128(&parts))
+        OperationId::lasting(self.hash_u128(&parts))
     }
 
     /// The queue of `holder` for a service of `target`.
@@ -122,14 +144,14 @@ impl MeshKey {
         let id = replicant.0.to_be_bytes();
         let (counter, index) = (epoch.counter.to_be_bytes(), index.to_be_bytes());
         let site = epoch.site.as_str().as_bytes();
-        OperationId(self.hash_u128(&[b"remains", &id, &counter, site, &index]))
+        OperationId::lasting(self.hash_u128(&[b"remains", &id, &counter, site, &index]))
     }
 
     /// The sites that only one reign knew, named to the next.
     pub fn members_of(&self, replicant: ReplicantId, epoch: &Epoch) -> OperationId {
         let (id, counter) = (replicant.0.to_be_bytes(), epoch.counter.to_be_bytes());
         let site = epoch.site.as_str().as_bytes();
-        OperationId(self.hash_u128(&[b"members", &id, &counter, site]))
+        OperationId::lasting(self.hash_u128(&[b"members", &id, &counter, site]))
     }
 
     /// The id that clients see.

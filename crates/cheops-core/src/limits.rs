@@ -73,6 +73,13 @@ pub const NO_ROOM_MS: u64 = 10_000;
 /// How long answers are kept for retries of clients; 24 h are promised for keyed requests.
 pub const ANSWERS_MS: u64 = 25 * 3_600_000;
 
+/// The same for operations that nobody asks for again once their client has given up: far longer than a client waits, or
+/// a message is on its way.
+pub const PASSING_MS: u64 = 600_000;
+
+/// How long a client may wait for such an operation. Beyond, it counts as one that may come again.
+pub const PASSING_WAIT_MS_MAX: u64 = 120_000;
+
 /// Answers kept at a time. Beyond, new requests are 503, since nothing was done: to forget one early could run a retry
 /// twice. What other leaders order is remembered all the same.
 pub const ANSWERS_MAX: usize = 1_000_000;
@@ -90,7 +97,7 @@ pub const LEASE_TRUST_MS: u64 = 2_400;
 pub const LEASE_RENEW_MS: u64 = 500;
 
 /// How often answers are looked through for those that need not be kept any longer: all of them are.
-pub const ANSWERS_EVERY_MS: u64 = 600_000;
+pub const ANSWERS_EVERY_MS: u64 = 60_000;
 
 /// Answers kept in memory as they are, where the others can be read back: retries come soon or never.
 pub const ANSWERS_WHOLE_MAX: usize = 256;

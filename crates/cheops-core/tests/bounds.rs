@@ -3,7 +3,7 @@
 mod common;
 
 use cheops_core::eventual::ReplicaState;
-use cheops_core::{Answer, Call, Message, ReplicantId};
+use cheops_core::{Answer, Call, Message, OperationId, ReplicantId, Table};
 use common::{Bench, applied, create, name, update};
 
 /// Answers whatever is called, until nothing is.
@@ -84,5 +84,38 @@ fn a_retry_at_a_follower_is_answered_when_it_is_done_there() {
             matches!(said, Some(Answer::Service { status: 201, .. })),
             "{said:?}"
         );
+    }
+}
+
+#[test]
+fn what_became_of_passing_operations_is_soon_forgotten_and_of_others_is_not() {
+    let sites = &["a", "b"];
+    let mut bench = Bench::new(sites);
+    bench.submit("a", 1, create(7, sites));
+    serve(&mut bench);
+    for number in 1..=30 {
+        let id = match number % 3 {
+            0 => OperationId::lasting(100 + number),
+            _ => OperationId::passing(100 + number),
+        };
+        let changed = update(id.0, 7, &[("x", &number.to_string())], sites);
+        bench.submit("a", number as u64 + 1, changed);
+        serve(&mut bench);
+    }
+    let kept = |bench: &Bench, site: &str| {
+        let records = bench.disks[&name(site)].keys();
+        let answers = records.filter(|(table, _)| *table == Table::Answers);
+        answers.count()
+    };
+    for site in sites {
+        assert!(kept(&bench, site) >= 24, "all but the last few are folded");
+    }
+    for _ in 0..3 {
+        bench.wait(cheops_core::limits::PASSING_MS / 2);
+    }
+    for site in sites {
+        // The create, and every third; some of them are still in the log.
+        assert!(kept(&bench, site) <= 11, "{}", kept(&bench, site));
+        assert!(kept(&bench, site) >= 8, "{}", kept(&bench, site));
     }
 }

@@ -95,6 +95,10 @@ impl World {
 
     /// The same once more, perhaps elsewhere, if it was not answered well.
     pub fn client_retries(&mut self, op: OperationId) {
+        if op.is_passing() {
+            // Without a key, another try is another request.
+            return;
+        }
         let request = &self.history.requests[&op];
         let done = request
             .tries
@@ -177,7 +181,7 @@ impl World {
     }
 
     fn draw_create(&mut self) -> Submission {
-        let id = self.rng.wide();
+        let OperationId(id) = OperationId::lasting(self.rng.wide());
         let mut fields = Fields::from([("name".to_string(), format!("n{}", id as u32))]);
         let value = self.draw_value();
         fields.insert("a".into(), value);
@@ -247,8 +251,12 @@ impl World {
         let ttl_ms = (kind == Kind::Action && self.rng.chance(400_000))
             .then(|| self.rng.between(300, 5_000));
         let id = self.rng.wide();
-        let op = self.operation(id, of, kind, fields, repeat, ttl_ms);
+        let mut op = self.operation(id, of, kind, fields, repeat, ttl_ms);
         let mode = self.draw_mode();
+        let waits = matches!(mode, Mode::Wait(_));
+        if waits && repeat == Repeat::Safe && self.settings.passing_ms.is_some() {
+            op.id = OperationId::passing(id);
+        }
         Submission { op, mode, ..made }
     }
 
@@ -299,7 +307,7 @@ impl World {
             repeat,
             digest: self.rng.draw(),
             ttl_ms,
-            ..Operation::new(OperationId(id), replicant, kind, origin)
+            ..Operation::new(OperationId::lasting(id), replicant, kind, origin)
         }
     }
 

@@ -43,6 +43,9 @@ pub struct Settings {
     pub retain: (usize, usize, u64),
     /// Replicants kept in memory though nothing is under way with them. Not drawn: from the number of the seed.
     pub idle_max: usize,
+    /// Updates without a key, and how long it is remembered what became of them: longer than the latest message is on its
+    /// way. Not drawn either.
+    pub passing_ms: Option<u64>,
     /// Replicants told at once to a disk that was put back. Not drawn either.
     pub shared_max: usize,
     /// The world is in two halves for nearly as long as it is rough, and each goes on by itself. Not drawn either.
@@ -80,6 +83,7 @@ impl Settings {
                 (256, 1 << 20, 4_000),
             ][rng.below(5)],
             idle_max: 0,
+            passing_ms: None,
             shared_max: 1,
             apart: false,
         }

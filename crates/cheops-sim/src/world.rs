@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use cheops_core::eventual::{Bug, Reader, Repair, Tuning};
+use cheops_core::limits::PASSING_MS;
 use cheops_core::{
     Birth, Call, CallId, ClientId, Envelope, Event, MeshKey, Now, OperationId, Outcome, Output,
     ReplicantId, Site, Submission,
@@ -164,6 +165,7 @@ impl World {
         let drawn = Settings {
             idle_max: [0, 0, 2, 256][seed as usize % 4],
             shared_max: [1, 2, 256][seed as usize % 3],
+            passing_ms: [None, Some(25_000)][seed as usize / 2 % 2],
             ..Settings::draw(&mut rng)
         };
         let settings = match seed % 10 {
@@ -359,6 +361,7 @@ impl World {
             retain_ms: self.settings.retain.2,
             idle_max: self.settings.idle_max,
             shared_max: self.settings.shared_max,
+            passing_ms: self.settings.passing_ms.unwrap_or(PASSING_MS),
         };
         let mut out = Output::new();
         one.disk.open();

@@ -92,9 +92,40 @@ impl Replicant {
         if !led || unknown.is_empty() || self.record.form == Form::Queue {
             return;
         }
-        let id = shared.key.members_of(self.record.id, &self.record.epoch);
+        self.name_members_of(&self.record.epoch, unknown, fork, shared, out);
+    }
+
+    /// A follower remembers of a reign of this site what its own disk does not. If somebody else leads by then, it does not
+    /// know whom that reign had brought in.
+    pub(super) fn name_forgotten_members(
+        &self,
+        header: &Header,
+        shared: &mut Shared,
+        out: &mut Output,
+    ) {
+        let forgotten = header.epoch.site == shared.me && header.epoch >= self.record.epoch;
+        let unknown = header.rows.keys();
+        let unknown: Vec<SiteName> = unknown
+            .filter(|site| !self.record.rows.contains_key(*site))
+            .cloned()
+            .collect();
+        if forgotten && !unknown.is_empty() && self.record.form != Form::Queue {
+            // Behind everything: it is to be known, and not to be done.
+            self.name_members_of(&header.epoch, unknown, 0, shared, out);
+        }
+    }
+
+    fn name_members_of(
+        &self,
+        epoch: &Epoch,
+        sites: Vec<SiteName>,
+        fork: u64,
+        shared: &mut Shared,
+        out: &mut Output,
+    ) {
+        let id = shared.key.members_of(self.record.id, epoch);
         let mut names = Operation::new(id, self.record.id, Kind::Rescope, shared.me.clone());
-        names.sites = unknown;
+        names.sites = sites;
         shared.keep_in_outbox(deposed(names, self, fork), out);
     }
 

@@ -89,7 +89,7 @@ impl Site {
             return;
         }
         for header in headers {
-            self.hear_shared(header);
+            self.hear_shared(header, out);
         }
         match next.filter(|_| !self.shared.planted(Bug::HearOnePage)) {
             Some(next) => {
@@ -108,7 +108,7 @@ impl Site {
     }
 
     /// One replicant that both are involved in, as somebody else knows it.
-    fn hear_shared(&mut self, header: Header) {
+    fn hear_shared(&mut self, header: Header, out: &mut Output) {
         let id = header.id;
         let Some(row) = header.rows.get(&self.shared.me) else {
             return;
@@ -124,6 +124,7 @@ impl Site {
         let replicant = self
             .replicants
             .get_or_insert_with(id, || Replicant::from_header(&header, Recovery::Asking));
+        replicant.name_forgotten_members(&header, &mut self.shared, out);
         if replicant.record.recovery == Recovery::Asking {
             replicant.relearn(&header, &self.shared);
         } else if !first || replicant.record.doubt_until > 0 {

@@ -34,6 +34,8 @@ pub struct Tuning {
     pub retain_ms: u64,
     /// Replicants kept in memory though nothing is under way with them; see [`IDLE_MAX`](crate::limits::IDLE_MAX).
     pub idle_max: usize,
+    /// How long it is remembered what became of passing operations; see [`PASSING_MS`](crate::limits::PASSING_MS).
+    pub passing_ms: u64,
     /// Replicants told at once to a disk that is new or older than it was; see [`SHARED_MAX`](crate::limits::SHARED_MAX).
     pub shared_max: usize,
 }
@@ -47,6 +49,7 @@ impl Default for Tuning {
             retain_bytes: crate::limits::RETAIN_BYTES,
             retain_ms: crate::limits::RETAIN_MS,
             idle_max: crate::limits::IDLE_MAX,
+            passing_ms: crate::limits::PASSING_MS,
             shared_max: crate::limits::SHARED_MAX,
         }
     }
@@ -437,8 +440,17 @@ impl Shared {
         self.keep_answer(op, record, out);
     }
 
+    /// When nobody asks for it any more.
+    pub(crate) fn forgotten_at(&self, op: OperationId) -> u64 {
+        let kept_ms = match op.is_passing() {
+            true => self.tuning.passing_ms,
+            false => ANSWERS_MS,
+        };
+        self.now_ms + kept_ms
+    }
+
     fn keep_answer(&mut self, op: OperationId, record: AnswerRecord, out: &mut Output) {
-        let until_ms = self.now_ms + ANSWERS_MS;
+        let until_ms = self.forgotten_at(op);
         out.write(Table::Answers, key_of(op.0), Some(encode(&record)));
         self.answers.put(op, record, until_ms);
         self.arm_no_later(Timer::Answers, until_ms);

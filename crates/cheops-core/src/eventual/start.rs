@@ -15,7 +15,6 @@ use super::shared::{OutboxRecord, Shared, SiteRecord, Timer, Tuning};
 use super::shelf::Shelf;
 use super::site::{Found, Now, Quarantined, Site};
 use crate::ids::{Boot, MeshKey, OperationId, ReplicantId};
-use crate::limits::ANSWERS_MS;
 use crate::output::Output;
 use crate::record::{Table, decode, encode};
 
@@ -131,8 +130,8 @@ impl Site {
                     logs.entry(id).or_default().push(kept);
                 }),
                 Table::Answers => decode::<AnswerRecord>(&value).map(|record| {
-                    let until_ms = self.shared.now_ms + ANSWERS_MS;
                     let op = OperationId(id_of(&key));
+                    let until_ms = self.shared.forgotten_at(op);
                     self.shared.answers.found(op, record, until_ms);
                 }),
                 Table::Marks => {

@@ -187,7 +187,7 @@ impl Pair {
     }
 
     fn make(&mut self, wanted: &Population, shard: u8) {
-        let drawn: u128 = rand::random();
+        let OperationId(drawn) = OperationId::lasting(rand::random());
         let id = drawn - drawn % u128::from(SHARDS) + u128::from(shard);
         let asked = Asked {
             method: "POST".to_owned(),

@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use bytes::Bytes;
+use cheops_core::limits::PASSING_WAIT_MS_MAX;
 use cheops_core::operation::{
     DoubtBy, Fields, Form, Handover, Kind, Mode, Naming, Repeat, Submission,
 };
@@ -110,7 +111,11 @@ impl Draft<'_> {
             (Kind::Update, false) => Repeat::Safe,
             _ => wanted.repeat,
         };
-        let (id, here) = (self.operation_id(&asked)?, self.replicas.here.clone());
+        let here = self.replicas.here.clone();
+        let id = match self.is_passing(repeat) {
+            true => OperationId::passing(rand::random()),
+            false => self.operation_id(&asked)?,
+        };
         let knows = match wanted.kind {
             Kind::Delete => self.replicas.engine.index().below(known.id),
             _ => Vec::new(),
@@ -331,11 +336,18 @@ impl Draft<'_> {
         kept
     }
 
+    /// True if nobody asks for it again once its client has given up, and if it does no harm when it is done again.
+    fn is_passing(&self, repeat: Repeat) -> bool {
+        let keyed = self.call.head.headers.contains_key("idempotency-key");
+        let waits = matches!(self.mode(), Mode::Wait(ms) if ms <= PASSING_WAIT_MS_MAX);
+        repeat == Repeat::Safe && waits && !keyed
+    }
+
     /// Fixed by the client's key, so that a retry anywhere joins the first.
     fn operation_id(&self, asked: &Asked) -> Result<OperationId, Problem> {
         let mut keys = self.call.head.headers.get_all("idempotency-key").iter();
         let Some(key) = keys.next() else {
-            return Ok(OperationId(rand::random()));
+            return Ok(OperationId::lasting(rand::random()));
         };
         if keys.next().is_some() {
             return Err(Problem::BadBody(

@@ -86,7 +86,7 @@ impl Replication {
         let _turn = self.0.adopting.lock().await;
         let found = self.find_ordinary(wanted).await?;
         let here = &self.0.here;
-        let id = OperationId(rand::random());
+        let id = OperationId::lasting(rand::random());
         let api = self.api(&wanted.service)?;
         let doubt = match api.doubt_by(&found.asked.kind) {
             cheops_rest::DoubtBy::Mark => DoubtBy::Mark,

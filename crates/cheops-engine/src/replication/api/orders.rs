@@ -132,7 +132,7 @@ impl Replication {
             sites,
             rest: wire::encode(&asked),
             ..Operation::new(
-                OperationId(rand::random()),
+                OperationId::lasting(rand::random()),
                 id,
                 Kind::Rescope,
                 self.0.here.clone(),
