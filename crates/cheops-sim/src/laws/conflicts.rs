@@ -22,7 +22,8 @@ pub(super) fn check(world: &World, evidence: &Evidence) -> Result<(), String> {
                 // It has the position it had, or somebody has asked that very leader for it.
                 continue;
             }
-            let since = log.range(fork + 1..*index);
+            // A log that parted earlier may hold it before that: then it came over nothing.
+            let since = log.range((fork + 1).min(*index)..*index);
             for (at, other) in since.filter(|(at, _)| world_epoch_is_new(chain, **at, before)) {
                 let Body::Run(other) = other else { continue };
                 let touched = op
