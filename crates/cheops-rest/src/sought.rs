@@ -46,15 +46,23 @@ fn is_any_word(bytes: &[u8], shortest: usize, is_one: impl Fn(&[u8]) -> bool) ->
             from += stop + 1;
             continue;
         }
-        let rest = &bytes[from + shortest..];
-        let more = rest.iter().position(|byte| !is_plain(*byte));
-        let end = from + shortest + more.unwrap_or(rest.len());
+        let end = from + shortest + plain_len(&bytes[from + shortest..]);
         if is_one(&bytes[from..end]) {
             return true;
         }
         from = end + 1;
     }
     false
+}
+
+/// How many plain bytes these begin with. Words may be long, and then it goes by blocks, each a few instructions.
+fn plain_len(bytes: &[u8]) -> usize {
+    let (blocks, _) = bytes.as_chunks::<32>();
+    let whole = |block: &&[u8; 32]| block.iter().fold(true, |all, byte| all & belongs(*byte));
+    let start = blocks.iter().take_while(whole).count() * 32;
+    let rest = &bytes[start..];
+    let stop = rest.iter().position(|byte| !is_plain(*byte));
+    start + stop.unwrap_or(rest.len())
 }
 
 /// Whether a byte of a plain id, or one that can stand next to it, may be written as something else.
@@ -99,17 +107,23 @@ fn is_plain(byte: u8) -> bool {
     PLAIN[usize::from(byte)]
 }
 
-/// A table: this runs over the answers of a service that has replicants.
+/// A table: one byte after the other is looked at.
 const PLAIN: [bool; 256] = {
     let mut table = [false; 256];
     let mut byte = 0;
-    while byte < 128 {
-        table[byte] =
-            (byte as u8).is_ascii_alphanumeric() || matches!(byte as u8, b'-' | b'.' | b'_' | b'~');
+    while byte < 256 {
+        table[byte] = belongs(byte as u8);
         byte += 1;
     }
     table
 };
+
+/// What plain ids are made of. Without a branch, so that many bytes can be told at once.
+const fn belongs(byte: u8) -> bool {
+    let letter = (byte | 0x20).wrapping_sub(b'a') < 26;
+    let digit = byte.wrapping_sub(b'0') < 10;
+    letter | digit | (byte == b'-') | (byte == b'.') | (byte == b'_') | (byte == b'~')
+}
 
 #[cfg(test)]
 mod tests {
@@ -142,6 +156,20 @@ mod tests {
             (&[], "\\u0061", false),
         ] {
             assert_eq!(names(ids, body), found, "{ids:?} {body}");
+        }
+    }
+
+    #[test]
+    fn words_are_of_ascii_and_end_wherever_they_do() {
+        for byte in 0..=u8::MAX {
+            let plain = byte.is_ascii_alphanumeric() || b"-._~".contains(&byte);
+            assert_eq!(is_plain(byte), plain, "{byte}");
+        }
+        for len in 0..200 {
+            let mut bytes = vec![b'x'; len];
+            assert_eq!(plain_len(&bytes), len);
+            bytes.extend(b"/xxx");
+            assert_eq!(plain_len(&bytes), len);
         }
     }
 

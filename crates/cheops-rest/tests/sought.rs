@@ -71,6 +71,11 @@ fn piece() -> impl Strategy<Value = &'static str> {
         "%20",
         "%",
         "%zz",
+        "/images/%37",
+        "/images/a%2Db",
+        "/images/\\u0037",
+        "\\/images\\/7",
+        "/images?image_id=%37,42",
     ])
 }
 
@@ -150,7 +155,7 @@ fn check(bytes: &[u8]) -> Result<(), TestCaseError> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(600) })]
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(3_000) })]
 
     #[test]
     fn whatever_rewriting_finds_is_seen(text in json()) {
