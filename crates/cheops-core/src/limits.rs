@@ -51,6 +51,16 @@ pub const FINISHED_MAX: usize = 256;
 /// Of one of them, how much is kept of what the engine wants back. Beyond, nothing: it would be a body.
 pub const FINISHED_BYTES_MAX: usize = 16 * 1_024;
 
+/// Replicants in one answer to a site whose disk is new or older than it was, and about how much they may weigh: it fits
+/// a frame, and what comes next is asked for when this was taken.
+pub const SHARED_MAX: usize = 256;
+
+/// As above. One replicant may be more by itself.
+pub const SHARED_BYTES_MAX: usize = 1 << 20;
+
+/// With that many replicants awake, such a site asks for more only every second: those it heard of are to settle first.
+pub const SHARED_AWAKE_MAX: usize = 4_096;
+
 /// How often something unanswered is said again, at first and at most. A peer back in reach is sent to within 2 s.
 pub const RESEND_MS: (u64, u64) = (200, 2_000);
 

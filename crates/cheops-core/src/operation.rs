@@ -93,6 +93,13 @@ pub struct Operation {
 }
 
 impl Operation {
+    /// About how many bytes clients gave with it.
+    pub(crate) fn weight(&self) -> usize {
+        let fields = self.fields.iter();
+        let written: usize = fields.map(|(field, value)| field.len() + value.len()).sum();
+        self.rest.len() + written
+    }
+
     /// One that writes nothing, may run once, has no end and no conditions.
     pub fn new(id: OperationId, replicant: ReplicantId, kind: Kind, origin: SiteName) -> Operation {
         Operation {

@@ -18,6 +18,11 @@ impl World {
         let lasts = self.rng.between(200, 8_000);
         let until_ms = self.now_ms + lasts;
         match self.rng.below(12) {
+            0..=4 if settings.apart => {
+                self.counts.cuts += 1;
+                self.network.halve();
+                self.tell(|_| "the network is in two halves".into());
+            }
             0..=2 if settings.loss > 0 => {
                 self.counts.cuts += 1;
                 self.network.tear(&mut self.rng);

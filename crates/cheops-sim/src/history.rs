@@ -167,6 +167,12 @@ impl History {
 
     /// What a site brings to a leader: requests it took with 202, and what the folded end of a lost log came to.
     fn note_taken(&mut self, now_ms: u64, host: usize, changes: &[Change], core: &Site) {
+        let removed = |change: &&Change| change.table == Table::Log && change.value.is_none();
+        let removed = changes
+            .iter()
+            .filter(removed)
+            .map(|change| split(&change.key));
+        let removed: BTreeSet<_> = removed.collect();
         for change in changes
             .iter()
             .filter(|change| change.table == Table::Outbox)
@@ -191,7 +197,8 @@ impl History {
             let chain = self.chains.get(&(host, of)).into_iter().flatten();
             let lost = chain.filter(|(index, (epoch, _))| {
                 let stands = runs.as_ref().and_then(|runs| runs.epoch_at(**index));
-                stands != Some(epoch)
+                // What stood in the log until now was not folded: it has to be brought as itself.
+                stands != Some(epoch) && !removed.contains(&(of, **index))
             });
             // Several sites may have folded the same: each saw a part of it.
             let lost = lost.map(|(_, (_, body))| body.operation());

@@ -76,14 +76,22 @@ impl Network {
                 self.set(a, other, true);
                 self.set(other, a, true);
             }),
-            _ => {
-                let side = rng.draw();
-                for one in 0..sites {
-                    for other in 0..sites {
-                        if (side >> one) & 1 != (side >> other) & 1 {
-                            self.set(one, other, true);
-                        }
-                    }
+            _ => self.split(rng.draw()),
+        }
+    }
+
+    /// Cuts the world in two halves.
+    pub fn halve(&mut self) {
+        self.split((1 << (self.cut.len() / 2)) - 1);
+    }
+
+    /// Cuts the sites whose bit is set from those whose is not.
+    fn split(&mut self, side: u64) {
+        let sites = self.cut.len();
+        for one in 0..sites {
+            for other in 0..sites {
+                if (side >> one) & 1 != (side >> other) & 1 {
+                    self.set(one, other, true);
                 }
             }
         }

@@ -43,6 +43,10 @@ pub struct Settings {
     pub retain: (usize, usize, u64),
     /// Replicants kept in memory though nothing is under way with them. Not drawn: from the number of the seed.
     pub idle_max: usize,
+    /// Replicants told at once to a disk that was put back. Not drawn either.
+    pub shared_max: usize,
+    /// The world is in two halves for nearly as long as it is rough, and each goes on by itself. Not drawn either.
+    pub apart: bool,
 }
 
 impl Settings {
@@ -76,6 +80,24 @@ impl Settings {
                 (256, 1 << 20, 4_000),
             ][rng.below(5)],
             idle_max: 0,
+            shared_max: 1,
+            apart: false,
+        }
+    }
+
+    /// A world of two halves: both have somebody who leads, and so much to do that both fold their logs beyond the
+    /// fork. Chance alone nearly never leads there.
+    pub fn in_two_halves(self) -> Settings {
+        Settings {
+            sites: self.sites.max(3),
+            crash: self.crash.min(2_000),
+            requests: self.requests + 40,
+            fault_every_ms: 500,
+            promote: 200_000,
+            hot: 800_000,
+            retain: (3, 1 << 20, 1 << 40),
+            apart: true,
+            ..self
         }
     }
 }

@@ -161,9 +161,14 @@ impl World {
     /// The world of a seed, before anything has happened.
     pub fn new(seed: u64, bug: Option<Bug>, trace: bool) -> World {
         let mut rng = Rng::new(seed);
-        let settings = Settings {
+        let drawn = Settings {
             idle_max: [0, 0, 2, 256][seed as usize % 4],
+            shared_max: [1, 2, 256][seed as usize % 3],
             ..Settings::draw(&mut rng)
+        };
+        let settings = match seed % 10 {
+            7 => drawn.in_two_halves(),
+            _ => drawn,
         };
         let network = Network::new(settings.sites);
         let mut world = World {
@@ -353,6 +358,7 @@ impl World {
             retain_bytes: self.settings.retain.1,
             retain_ms: self.settings.retain.2,
             idle_max: self.settings.idle_max,
+            shared_max: self.settings.shared_max,
         };
         let mut out = Output::new();
         one.disk.open();

@@ -116,6 +116,7 @@ impl Site {
             }
         }
         self.shared.record.unasked.remove(gone);
+        self.told.remove(gone);
         self.save_site(out);
     }
 

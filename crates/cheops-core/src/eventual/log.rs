@@ -104,11 +104,7 @@ impl Entry {
     /// Bytes that clients made of it.
     pub(crate) fn weight(&self) -> usize {
         match &self.body {
-            Body::Run(op) | Body::Park(op) => {
-                let fields = op.fields.iter();
-                let written: usize = fields.map(|(field, value)| field.len() + value.len()).sum();
-                op.rest.len() + written
-            }
+            Body::Run(op) | Body::Park(op) => op.weight(),
             Body::Void(_) => 0,
         }
     }

@@ -97,6 +97,15 @@ pub struct Header {
     pub sent: (Boot, u64),
 }
 
+impl Header {
+    /// About how many bytes it is.
+    pub(crate) fn weight(&self) -> usize {
+        let row = size_of::<Row>() * self.rows.len();
+        let made = self.create.as_ref().map_or(0, Operation::weight);
+        size_of::<Header>() + row + self.about.len() + made
+    }
+}
+
 /// What came of an entry at a follower.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Result {
@@ -232,13 +241,19 @@ pub enum Message {
     Restored {
         /// Of the disk.
         incarnation: u64,
+        /// Up to this one it was told.
+        after: Option<ReplicantId>,
     },
-    /// To a `Restored`.
+    /// To a `Restored`: what comes next, in order of ids.
     Shared {
         /// Of the disk.
         incarnation: u64,
-        /// Everything both are involved in.
+        /// As asked.
+        after: Option<ReplicantId>,
+        /// What both are involved in.
         headers: Vec<Header>,
+        /// Up to this one, and there is more. None: this was the last.
+        next: Option<ReplicantId>,
     },
 }
 

@@ -33,6 +33,7 @@ pub enum Bug {
     IgnoreDigestOfTaken,
     RunExpiredOnOldDisk,
     RestUnconfirmed,
+    HearOnePage,
 }
 
 impl Bug {
@@ -65,5 +66,6 @@ impl Bug {
         Bug::IgnoreDigestOfTaken,
         Bug::RunExpiredOnOldDisk,
         Bug::RestUnconfirmed,
+        Bug::HearOnePage,
     ];
 }

@@ -11,80 +11,125 @@ use super::planted::Bug;
 use super::replicant::{Mend, Recovery, Replicant};
 use super::shared::{OutboxRecord, Shared, Timer};
 use super::site::Site;
-use crate::limits::RESEND_MS;
+use crate::ids::ReplicantId;
+use crate::limits::{RESEND_MS, SHARED_AWAKE_MAX, SHARED_BYTES_MAX};
 use crate::output::Output;
 
 impl Site {
-    /// Asks every peer that has not answered yet.
+    /// Asks every peer that has not told everything yet.
     pub(super) fn ask_what_is_shared(&mut self, out: &mut Output) {
         let unasked: Vec<SiteName> = self.shared.record.unasked.iter().cloned().collect();
         if unasked.is_empty() {
             return;
         }
-        let incarnation = self.shared.boot.incarnation;
         for site in unasked {
-            self.shared
-                .send(&site, Message::Restored { incarnation }, out);
+            self.ask_what_comes_next(&site, out);
         }
         self.shared
             .arm(Timer::Restored, Some(self.shared.now_ms + RESEND_MS.1 / 2));
     }
 
-    pub(super) fn on_restored(&mut self, from: &SiteName, incarnation: u64, out: &mut Output) {
-        let mut headers = Vec::new();
-        self.wake_all_of(from);
-        for (id, replicant) in self.replicants.awake_mut() {
+    fn ask_what_comes_next(&mut self, site: &SiteName, out: &mut Output) {
+        let question = Message::Restored {
+            incarnation: self.shared.boot.incarnation,
+            after: self.told.get(site).copied(),
+        };
+        self.shared.send(site, question, out);
+    }
+
+    pub(super) fn on_restored(
+        &mut self,
+        from: &SiteName,
+        incarnation: u64,
+        after: Option<ReplicantId>,
+        out: &mut Output,
+    ) {
+        let most = self.shared.tuning.shared_max;
+        let ids = self.replicants.shared_with(from, after, most);
+        // Whoever has told a full page may have more.
+        let mut next = ids.last().copied().filter(|_| ids.len() == most);
+        let (mut headers, mut bytes) = (Vec::new(), 0);
+        for id in ids {
+            let Some(replicant) = self.replicants.get_mut(&id) else {
+                continue;
+            };
             // Also what this site is not sure of itself: the other need not be the first to make it.
-            if replicant.is_involved(from) && replicant.log.last() > 0 {
-                headers.push(replicant.header());
+            if replicant.log.last() > 0 {
+                let header = replicant.header();
+                bytes += header.weight();
+                headers.push(header);
                 replicant.progress.remove(from);
-                self.shared.touched.insert(*id);
+                self.shared.touched.insert(id);
+            }
+            if bytes >= SHARED_BYTES_MAX {
+                next = Some(id);
+                break;
             }
         }
-        self.shared.send(
-            from,
-            Message::Shared {
-                incarnation,
-                headers,
-            },
-            out,
-        );
+        let told = Message::Shared {
+            incarnation,
+            after,
+            headers,
+            next,
+        };
+        self.shared.send(from, told, out);
     }
 
     pub(super) fn on_shared(
         &mut self,
         from: &SiteName,
-        incarnation: u64,
-        headers: Vec<Header>,
+        (incarnation, after): (u64, Option<ReplicantId>),
+        (headers, next): (Vec<Header>, Option<ReplicantId>),
         out: &mut Output,
     ) {
-        if incarnation != self.shared.boot.incarnation || !self.shared.record.unasked.remove(from) {
+        let asked = self.shared.record.unasked.contains(from)
+            && incarnation == self.shared.boot.incarnation
+            && after == self.told.get(from).copied();
+        if !asked {
             return;
         }
         for header in headers {
-            let id = header.id;
-            let Some(row) = header.rows.get(&self.shared.me) else {
-                continue;
-            };
-            if self.shared.is_buried(id) {
-                continue;
-            }
-            let first = self.is_first(row);
-            if first && !self.replicants.contains_key(&id) {
-                // New to this disk and to every one before: it will come by itself.
-                continue;
-            }
-            let replicant = self
-                .replicants
-                .get_or_insert_with(id, || Replicant::from_header(&header, Recovery::Asking));
-            if replicant.record.recovery == Recovery::Asking {
-                replicant.relearn(&header, &self.shared);
-            } else if !first || replicant.record.doubt_until > 0 {
-                replicant.suspect(header.runs.last, &self.shared);
-            }
-            self.shared.touched.insert(id);
+            self.hear_shared(header);
         }
-        self.save_site(out);
+        match next.filter(|_| !self.shared.planted(Bug::HearOnePage)) {
+            Some(next) => {
+                self.told.insert(from.clone(), next);
+                // While there is much to do, what comes next waits for the timer.
+                if self.replicants.len().0 < SHARED_AWAKE_MAX {
+                    self.ask_what_comes_next(from, out);
+                }
+            }
+            None => {
+                self.told.remove(from);
+                self.shared.record.unasked.remove(from);
+                self.save_site(out);
+            }
+        }
+    }
+
+    /// One replicant that both are involved in, as somebody else knows it.
+    fn hear_shared(&mut self, header: Header) {
+        let id = header.id;
+        let Some(row) = header.rows.get(&self.shared.me) else {
+            return;
+        };
+        if self.shared.is_buried(id) {
+            return;
+        }
+        let first = self.is_first(row);
+        if first && !self.replicants.contains_key(&id) {
+            // New to this disk and to every one before: it will come by itself.
+            return;
+        }
+        let replicant = self
+            .replicants
+            .get_or_insert_with(id, || Replicant::from_header(&header, Recovery::Asking));
+        if replicant.record.recovery == Recovery::Asking {
+            replicant.relearn(&header, &self.shared);
+        } else if !first || replicant.record.doubt_until > 0 {
+            replicant.suspect(header.runs.last, &self.shared);
+        }
+        self.shared.touched.insert(id);
     }
 }
 

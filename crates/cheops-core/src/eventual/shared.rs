@@ -34,6 +34,8 @@ pub struct Tuning {
     pub retain_ms: u64,
     /// Replicants kept in memory though nothing is under way with them; see [`IDLE_MAX`](crate::limits::IDLE_MAX).
     pub idle_max: usize,
+    /// Replicants told at once to a disk that is new or older than it was; see [`SHARED_MAX`](crate::limits::SHARED_MAX).
+    pub shared_max: usize,
 }
 
 impl Default for Tuning {
@@ -45,6 +47,7 @@ impl Default for Tuning {
             retain_bytes: crate::limits::RETAIN_BYTES,
             retain_ms: crate::limits::RETAIN_MS,
             idle_max: crate::limits::IDLE_MAX,
+            shared_max: crate::limits::SHARED_MAX,
         }
     }
 }

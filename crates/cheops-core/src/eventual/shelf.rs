@@ -4,7 +4,7 @@
 //! copy for the occasion.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::ops::Deref;
+use std::ops::{Bound, Deref};
 use std::sync::Arc;
 
 use cheops_model::SiteName;
@@ -128,6 +128,29 @@ impl Shelf {
 
     pub(super) fn resting(&self) -> impl Iterator<Item = (ReplicantId, &Kin)> {
         self.resting.iter().map(|(id, kin)| (*id, &**kin))
+    }
+
+    /// Those that a site is involved in beyond `after`, in order.
+    pub(super) fn shared_with(
+        &self,
+        site: &SiteName,
+        after: Option<ReplicantId>,
+        most: usize,
+    ) -> Vec<ReplicantId> {
+        let beyond = (
+            after.map_or(Bound::Unbounded, Bound::Excluded),
+            Bound::Unbounded,
+        );
+        let awake = self.awake.range(beyond);
+        let awake = awake.filter(|(_, replicant)| replicant.is_involved(site));
+        let resting = self.resting.range(beyond);
+        let resting = resting.filter(|(_, kin)| kin.sites.contains(site));
+        // The first of both are among the first of each.
+        let awake = awake.map(|(id, _)| *id).take(most);
+        let mut ids: Vec<_> = awake.chain(resting.map(|(id, _)| *id).take(most)).collect();
+        ids.sort_unstable();
+        ids.truncate(most);
+        ids
     }
 
     /// Every one in turn; what rests is read for the moment.

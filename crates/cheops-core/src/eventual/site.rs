@@ -138,6 +138,8 @@ pub struct Site {
     pub(super) places: Places,
     pub(super) forwards: BTreeMap<OperationId, Forward>,
     pub(super) shared: Shared,
+    /// How far peers have told what they share with this disk, of those that have told a part.
+    pub(super) told: BTreeMap<SiteName, ReplicantId>,
     pub(super) quarantined: Vec<Quarantined>,
     pub(super) wake_ms: Option<u64>,
 }
@@ -304,11 +306,15 @@ impl Site {
                 epoch,
                 now: _,
             } => self.not_led(from, op, attempt, epoch),
-            Message::Restored { incarnation } => self.on_restored(from, incarnation, out),
+            Message::Restored { incarnation, after } => {
+                self.on_restored(from, incarnation, after, out)
+            }
             Message::Shared {
                 incarnation,
+                after,
                 headers,
-            } => self.on_shared(from, incarnation, headers, out),
+                next,
+            } => self.on_shared(from, (incarnation, after), (headers, next), out),
             Message::Append {
                 header,
                 entries,

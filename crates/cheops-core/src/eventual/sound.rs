@@ -49,7 +49,16 @@ impl Message {
             } => epoch.is_sound() && promised.is_sound(),
             Message::Left { epoch, .. } | Message::Forget { epoch, .. } => epoch.is_sound(),
             Message::Unknown { .. } | Message::Forgotten { .. } | Message::Restored { .. } => true,
-            Message::Shared { headers, .. } => headers.iter().all(Header::is_sound),
+            // Whoever does not come forward is never done.
+            Message::Shared {
+                after,
+                headers,
+                next,
+                ..
+            } => {
+                let forward = next.is_none() || next > after;
+                forward && headers.iter().all(Header::is_sound)
+            }
         }
     }
 }

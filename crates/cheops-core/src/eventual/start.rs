@@ -70,6 +70,7 @@ impl Site {
             places: Places::default(),
             forwards,
             shared,
+            told: BTreeMap::new(),
             quarantined: Vec::new(),
             wake_ms: None,
         };

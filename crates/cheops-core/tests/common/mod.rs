@@ -20,6 +20,9 @@ pub fn name(text: &str) -> SiteName {
 /// What is kept for a site that is away.
 pub const RETAIN_BYTES: usize = 10_000;
 
+/// Replicants on one page.
+pub const SHARED_MAX: usize = 4;
+
 /// What is on one disk.
 pub type Disk = BTreeMap<(Table, Vec<u8>), Vec<u8>>;
 
@@ -94,6 +97,7 @@ impl Bench {
                 settle_ms: 1_000,
                 refuse_after_ms: 3_000,
                 retain_bytes: RETAIN_BYTES,
+                shared_max: SHARED_MAX,
                 // Whatever may rest, rests at once.
                 idle_max: 0,
                 ..Tuning::default()

@@ -10,6 +10,7 @@ use tokio::net::TcpStream;
 
 use crate::common::client::{Answer, Connection, admin, ask, get};
 use crate::common::eventually;
+use crate::common::liar;
 use crate::common::mesh::Mesh;
 use crate::common::setup::Setup;
 use crate::replicas::{at, create, held, wait_held};
@@ -412,6 +413,43 @@ async fn a_content_that_is_gone_or_changed_comes_back_from_another_site() {
         (found == content).then_some(())
     })
     .await;
+}
+
+#[tokio::test]
+async fn a_site_that_lies_about_a_content_is_found_out_and_another_is_asked() {
+    let mut mesh = Setup::of(3).start().await;
+    let scope = "image: site1 & site2 & site3";
+    let wanted = json!({ "name": "debian" });
+    let made = at(&mesh, 1, "POST", "/images", scope, wanted).await;
+    let id = made.json()["id"].as_str().unwrap().to_owned();
+    wait_held(&mesh, 3, "debian").await;
+    mesh.take_agent(3).kill().await;
+    let content = content(5, 4 * MIB);
+    let put = put_file(&mesh, 1, &id, &content).await;
+    assert_eq!(put.status, 204, "{put:?}");
+    wait_file(&mesh, 2, "debian", &content).await;
+    // The third knows the first by the liar alone, and the second is farther away.
+    let identity = |site: &str| mesh.path().join("mesh").join(site);
+    let liar = liar::stand_before(mesh.site(1).mesh, &identity("site1"), &identity("site3")).await;
+    let between = |to| {
+        let mut links = mesh.links.iter();
+        links.find(|link| (link.from, link.to) == (3, to)).unwrap()
+    };
+    between(2).relay.set_delay(Duration::from_millis(20));
+    let honest = between(1).relay.address().to_string();
+    let config = mesh.site(3).config.clone();
+    let text = std::fs::read_to_string(&config).unwrap();
+    std::fs::write(&config, text.replace(&honest, &liar.to_string())).unwrap();
+    mesh.restart(3).await;
+    wait_file(&mesh, 3, "debian", &content).await;
+    let metrics = admin(mesh.site(3).admin, "/metrics").await.body;
+    let metrics = String::from_utf8(metrics).unwrap();
+    let wrong = metrics
+        .lines()
+        .find_map(|line| line.strip_prefix("cheops_blob_wrong_chunks_total "));
+    assert!(wrong.is_some_and(|count| count != "0"), "{wrong:?}");
+    let log = mesh.agent(3).log();
+    assert!(log.contains("what it sent is not that content"), "{log}");
 }
 
 #[tokio::test]

@@ -120,12 +120,12 @@ async fn drained(
     })
     .await?;
 
-    let steady = Steady::start(there, LOCAL_PER_SECOND, ordinary.clone()).await?;
+    let steady = Steady::start(there, LOCAL_PER_SECOND, ordinary.clone())?;
     sleep(CALM).await;
     let calm = steady.stop().await?;
 
     let queued = settled::behind(stage).await?;
-    let steady = Steady::start(there, LOCAL_PER_SECOND, ordinary.clone()).await?;
+    let steady = Steady::start(there, LOCAL_PER_SECOND, ordinary.clone())?;
     stage.heal(1)?;
     let healed = Instant::now();
     let mut left = Vec::new();

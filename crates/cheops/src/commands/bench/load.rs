@@ -1,8 +1,9 @@
 //! Clients: so many connections, each asking again as soon as it is answered, or at a steady rate.
 
 use std::net::SocketAddr;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex};
+use std::thread::JoinHandle;
 use std::time::Duration;
 
 use anyhow::{Context, bail};
@@ -11,7 +12,8 @@ use http_body_util::{BodyExt, Full};
 use hyper::client::conn::http1::{self, SendRequest};
 use hyper_util::rt::TokioIo;
 use tokio::net::TcpStream;
-use tokio::task::JoinSet;
+use tokio::runtime::Builder;
+use tokio::task::{JoinSet, spawn_blocking};
 use tokio::time::{Instant, MissedTickBehavior, interval, timeout};
 
 /// No answer takes as long; a benchmark that waits for ever tells nothing.
@@ -146,53 +148,65 @@ pub(super) async fn closed(
     Ok(outcome)
 }
 
-/// Requests at a steady rate until told to stop: what is late counts as late.
+/// Requests at a steady rate until told to stop: what is late counts as late. They have a thread of their own, so that
+/// they do not wait for the sample services in this process.
 pub(super) struct Steady {
     stop: Arc<AtomicBool>,
-    tasks: JoinSet<anyhow::Result<()>>,
-    seen: Arc<Mutex<Vec<u64>>>,
+    thread: JoinHandle<anyhow::Result<Vec<u64>>>,
 }
 
 impl Steady {
-    pub(super) async fn start(
-        address: SocketAddr,
-        per_second: u32,
-        ask: Ask,
-    ) -> anyhow::Result<Steady> {
-        const CLIENTS: u32 = 8;
+    pub(super) fn start(address: SocketAddr, per_second: u32, ask: Ask) -> anyhow::Result<Steady> {
         let stop = Arc::new(AtomicBool::new(false));
-        let seen: Arc<Mutex<Vec<u64>>> = Arc::default();
-        let mut tasks = JoinSet::new();
-        for _ in 0..CLIENTS {
-            let mut client = Client::connect(address).await?;
-            let (stop, seen, ask) = (Arc::clone(&stop), Arc::clone(&seen), ask.clone());
-            let mut beat = interval(Duration::from_secs(1) * CLIENTS / per_second.max(1));
-            beat.set_missed_tick_behavior(MissedTickBehavior::Burst);
-            tasks.spawn(async move {
-                while !stop.load(Ordering::Relaxed) {
-                    let due = beat.tick().await;
-                    let answer = client.ask(&ask).await?;
-                    if answer.status != 200 {
-                        bail!("local traffic was answered {}", answer.status);
-                    }
-                    let took_us = due.elapsed().as_micros() as u64;
-                    seen.lock().unwrap_or_else(|e| e.into_inner()).push(took_us);
-                }
-                Ok(())
-            });
-        }
-        Ok(Steady { stop, tasks, seen })
+        let stopped = stop.clone();
+        let runtime = Builder::new_current_thread().enable_all().build()?;
+        let thread = std::thread::Builder::new().name("steady".to_owned());
+        let run = move || runtime.block_on(ask_steadily(address, per_second, &ask, &stopped));
+        Ok(Steady {
+            stop,
+            thread: thread.spawn(run)?,
+        })
     }
 
     /// Ends it; returns how long answers took, in microseconds.
-    pub(super) async fn stop(mut self) -> anyhow::Result<Vec<u64>> {
+    pub(super) async fn stop(self) -> anyhow::Result<Vec<u64>> {
         self.stop.store(true, Ordering::Relaxed);
-        while let Some(done) = self.tasks.join_next().await {
-            done??;
-        }
-        let seen = self.seen.lock().unwrap_or_else(|e| e.into_inner());
-        Ok(seen.clone())
+        let ended = spawn_blocking(|| self.thread.join()).await?;
+        ended.unwrap_or_else(|_| bail!("the local traffic came to a bad end"))
     }
+}
+
+async fn ask_steadily(
+    address: SocketAddr,
+    per_second: u32,
+    ask: &Ask,
+    stop: &Arc<AtomicBool>,
+) -> anyhow::Result<Vec<u64>> {
+    const CLIENTS: u32 = 8;
+    let mut tasks = JoinSet::new();
+    for _ in 0..CLIENTS {
+        let mut client = Client::connect(address).await?;
+        let (stop, ask) = (stop.clone(), ask.clone());
+        let mut beat = interval(Duration::from_secs(1) * CLIENTS / per_second.max(1));
+        beat.set_missed_tick_behavior(MissedTickBehavior::Burst);
+        tasks.spawn(async move {
+            let mut seen = Vec::new();
+            while !stop.load(Ordering::Relaxed) {
+                let due = beat.tick().await;
+                let answer = client.ask(&ask).await?;
+                if answer.status != 200 {
+                    bail!("local traffic was answered {}", answer.status);
+                }
+                seen.push(due.elapsed().as_micros() as u64);
+            }
+            Ok(seen)
+        });
+    }
+    let mut all = Vec::new();
+    while let Some(done) = tasks.join_next().await {
+        all.extend(done??);
+    }
+    Ok(all)
 }
 
 /// A create of an image, as long as an ordinary one.

@@ -2,6 +2,7 @@
 
 pub(crate) mod agent;
 pub(crate) mod client;
+pub(crate) mod liar;
 pub(crate) mod mesh;
 pub(crate) mod notes;
 pub(crate) mod ports;
