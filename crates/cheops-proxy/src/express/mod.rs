@@ -21,6 +21,7 @@ mod scratch;
 pub mod seam;
 
 use std::future::poll_fn;
+use std::ops::Range;
 use std::pin::Pin;
 use std::rc::Rc;
 use std::task::{Context, Poll, ready};
@@ -283,34 +284,7 @@ where
                     return Poll::Ready(Heard::Unread(Bytes::copy_from_slice(bytes)));
                 }
             };
-            if let Some(pass) = &trip.ticket.called.pass {
-                pass.answered();
-            }
-            let after = match self.is_ending() {
-                true => After::Close,
-                false => After::Next,
-            };
-            inbound::write(
-                worker,
-                &trip.ticket,
-                &plain,
-                &changes,
-                after,
-                &mut scratch.out,
-            );
-            let (start, came) = (plain.lines.head.len(), plain.rest.len().min(plain.length));
-            let body = match changes.body {
-                None => start..start + came,
-                Some(_) => start..start,
-            };
-            let surplus = plain.rest.len() > plain.length;
-            let passing = Passing {
-                left: plain.length - came,
-                rest: None,
-                keeps: plain.keeps && !surplus && trip.unsent.is_empty(),
-                after,
-            };
-            break (body, passing);
+            break self.write_plain(trip, &plain, &changes, &mut scratch.out);
         };
         match inbound::write_now(self.stream, scratch, body, cx) {
             Ok(rest) => {
@@ -318,6 +292,37 @@ where
                 Poll::Ready(Heard::Plain(passing))
             }
             Err(_) => Poll::Ready(Heard::Gone),
+        }
+    }
+
+    /// Writes what the client gets, but for the part of what was read that goes on as it is.
+    fn write_plain(
+        &self,
+        trip: &Trip,
+        plain: &Plain<'_, '_>,
+        changes: &Changes,
+        out: &mut Vec<u8>,
+    ) -> (Range<usize>, Passing) {
+        let (worker, ticket) = (&self.connection.worker, &trip.ticket);
+        if let Some(pass) = &ticket.called.pass {
+            pass.answered();
+        }
+        let after = match self.is_ending() {
+            true => After::Close,
+            false => After::Next,
+        };
+        inbound::write(worker, ticket, plain, changes, after, out);
+        let (start, came) = (plain.lines.head.len(), plain.rest.len().min(plain.length));
+        let surplus = plain.rest.len() > plain.length;
+        let passing = Passing {
+            left: plain.length - came,
+            rest: None,
+            keeps: plain.keeps && !surplus && trip.unsent.is_empty(),
+            after,
+        };
+        match changes.body {
+            None => (start..start + came, passing),
+            Some(_) => (start..start, passing),
         }
     }
 
@@ -396,14 +401,9 @@ where
 
     /// Lets the next requests of the service go by the library. That it hung up says nothing of how it answers.
     fn take_detours(&self, trip: &Trip, read: &Bytes) {
-        if let Some(service) = trip
-            .ticket
-            .told
-            .service
-            .as_ref()
-            .filter(|_| !read.is_empty())
-        {
-            service.detours.set(limits::DETOURS);
+        match &trip.ticket.told.service {
+            Some(service) if !read.is_empty() => service.detours.set(limits::DETOURS),
+            Some(_) | None => (),
         }
     }
 
