@@ -1,12 +1,12 @@
 //! Any bytes as a profile's request and answer: nothing may panic, no byte outside an id may change, and what is
-//! rewritten is JSON where it was JSON.
+//! rewritten is JSON where it was JSON. A look for ids as words misses none.
 
 #![no_main]
 
 use std::borrow::Cow;
 use std::sync::LazyLock;
 
-use cheops_rest::{Answer, Api, Body, CallKind, Fields, Meaning, Side};
+use cheops_rest::{Answer, Api, Body, CallKind, Fields, Id, Lengths, Meaning, Side, is_plain_id, may_name};
 use libfuzzer_sys::fuzz_target;
 
 static APIS: LazyLock<Vec<Api>> = LazyLock::new(|| {
@@ -50,6 +50,10 @@ fn one(api: &Api, method: &str, target: &str, bytes: &[u8]) {
             let again = Body { bytes: &new, ..body };
             assert!(api.rewrite_body(&again, |_| None).is_ok());
         }
+        let _ = api.body_ids(&body, |id: Id<'_>, _| {
+            let sought = id.text.as_bytes();
+            assert!(!is_plain_id(&id.text) || may_name(bytes, Lengths::of(sought), |word| word == sought));
+        });
     }
     let desired = Fields::from([("tags".to_owned(), "[1]".to_owned()), ("a/b".to_owned(), "1".to_owned())]);
     if let Meaning::Update { item, .. } = &meaning {

@@ -170,32 +170,54 @@ impl MeshKey {
         }
     }
 
-    /// True if some agent of this mesh made this id.
+    /// True if some agent of this mesh made this id. Asked of every request that names one: nothing is allocated.
     pub fn recognises(&self, id: &str) -> bool {
         if let Ok(number) = id.parse::<u64>() {
             let low = number & 0xffff_ffff;
             return number >> 52 == 1
                 && (number >> 32) & 0xf_ffff == self.check(&low.to_be_bytes()) & 0xf_ffff;
         }
-        let digits: String = id.strip_prefix("r-").unwrap_or(id).replace('-', "");
-        let Ok(value) = u128::from_str_radix(&digits, 16) else {
-            return false;
-        };
-        digits.len() == 32 && self.hex(value) == digits
+        let value = hex_value(id.strip_prefix("r-").unwrap_or(id));
+        value.is_some_and(|value| value >> 32 == head(value) >> 32 && value == self.checked(value))
     }
 
-    /// 32 hex digits of a version-4 uuid: 90 bits of body, 32 of check.
     fn hex(&self, body: u128) -> String {
-        const FREE: u128 = 0xffff_ffff_ffff_0fff_3fff_ffff_0000_0000;
-        const FIXED: u128 = 0x0000_0000_0000_4000_8000_0000_0000_0000;
-        let head = (body & FREE) | FIXED;
+        format!("{:032x}", self.checked(body))
+    }
+
+    /// A version-4 uuid: 90 bits of body, 32 of check.
+    fn checked(&self, body: u128) -> u128 {
+        let head = head(body);
         let check = self.check(&head.to_be_bytes()) & 0xffff_ffff;
-        format!("{:032x}", head | u128::from(check))
+        head | u128::from(check)
     }
 
     fn check(&self, of: &[u8]) -> u64 {
         self.hash_u128(&[b"check", of]) as u64
     }
+}
+
+/// A body with what every version-4 uuid has, and no check.
+fn head(body: u128) -> u128 {
+    const FREE: u128 = 0xffff_ffff_ffff_0fff_3fff_ffff_0000_0000;
+    const FIXED: u128 = 0x0000_0000_0000_4000_8000_0000_0000_0000;
+    (body & FREE) | FIXED
+}
+
+/// What 32 hex digits in lower case say; dashes among them do not count.
+fn hex_value(text: &str) -> Option<u128> {
+    let (mut value, mut digits) = (0, 0);
+    for byte in text.bytes() {
+        let digit = match byte {
+            b'-' => continue,
+            b'0'..=b'9' => byte - b'0',
+            b'a'..=b'f' => byte - b'a' + 10,
+            _ => return None,
+        };
+        value = (value << 4) | u128::from(digit);
+        digits += 1;
+    }
+    (digits == 32).then_some(value)
 }
 
 fn dashed(hex: &str) -> String {
@@ -265,6 +287,16 @@ mod tests {
             "00000000-0000-4000-8000-000000000000",
         ] {
             assert!(!ours.recognises(id), "{id}");
+        }
+        let hex = ours.meta_id(ReplicantId(7), Shape::Hex);
+        for other in [
+            hex.to_uppercase(),
+            format!("0{hex}"),
+            format!("+{hex}"),
+            hex[1..].to_owned(),
+            format!("{hex}/"),
+        ] {
+            assert!(!ours.recognises(&other), "{other}");
         }
     }
 }

@@ -79,7 +79,8 @@ pub const SKIP_TIME_MAX: Duration = Duration::from_secs(1);
 /// Bytes of a request's head; more is answered 431.
 pub const HEAD_BYTES_MAX: usize = 64 * 1024;
 
-/// Bytes of a service's answer that are held at once for a slow reader, and the longest head of one.
+/// Bytes of a service's answer that are held at once for a slow reader, or until all of it can be looked through for ids of
+/// replicants (a longer one is left to the HTTP library), and the longest head of one.
 pub const SERVICE_BUFFER_BYTES_MAX: usize = 128 * 1024;
 
 /// Concurrent requests on one HTTP/2 connection of a client.

@@ -2,6 +2,10 @@
 
 /// True for `application/json`, `application/*+json` and the patch types that are JSON.
 pub fn is_json(media: &str) -> bool {
+    // As most services write it: asked of every answer of one that has replicants.
+    if media == "application/json" {
+        return true;
+    }
     let essence = media.split(';').next().unwrap_or_default().trim();
     let Some((_, subtype)) = essence.split_once('/') else {
         return false;

@@ -100,7 +100,8 @@ impl Api {
         }
     }
 
-    fn holds_ids(&self, name: &str) -> bool {
+    /// True if the profile says that ids stand in this header.
+    pub fn holds_ids(&self, name: &str) -> bool {
         let same = |header: &String| header.eq_ignore_ascii_case(name);
         self.ids.headers.iter().any(same)
             || self

@@ -137,6 +137,9 @@ pub(crate) fn is_url(text: &str) -> bool {
 
 /// Where the path begins, after scheme and host.
 fn path_start(url: &str) -> usize {
+    if url.starts_with('/') {
+        return 0;
+    }
     let scheme = url.find("://");
     let scheme = scheme.filter(|at| !url[..*at].contains(['/', '?', '#']));
     let Some(host) = scheme.map(|at| at + 3) else {

@@ -1,5 +1,6 @@
 //! Which ids are replicants: asked by every request, so an ordinary id costs a few loads and no lock.
 
+mod locals;
 mod maps;
 mod name;
 
@@ -16,6 +17,7 @@ use tokio::sync::Notify;
 use tokio::sync::futures::Notified;
 
 use super::wire::Asked;
+use locals::Locals;
 use maps::Maps;
 
 /// 2^23 bits, a megabyte: one in two hundred ordinary ids takes the slow way at 200,000 replicants, one in six at a million.
@@ -50,14 +52,31 @@ pub struct Known {
     pub stale: bool,
 }
 
-/// How many replicants one service has here. Cheap to ask; any thread may.
+/// The replicants that one service has here. Cheap to ask; any thread may.
 #[derive(Clone, Debug, Default)]
-pub struct Population(Arc<AtomicUsize>);
+pub struct Population(Arc<Census>);
+
+#[derive(Debug, Default)]
+struct Census {
+    count: AtomicUsize,
+    locals: Locals,
+}
 
 impl Population {
     /// True if it has none: its requests need not look further.
     pub fn is_empty(&self) -> bool {
-        self.0.load(Ordering::Acquire) == 0
+        self.0.count.load(Ordering::Acquire) == 0
+    }
+
+    /// False if the service never called one by another id than clients do: its answers need not be looked through.
+    pub fn has_local_ids(&self) -> bool {
+        self.0.locals.are_any()
+    }
+
+    /// False only if no id in the body of an answer is a local one that clients know by another. No lock, and most bytes
+    /// are skipped.
+    pub fn may_be_named_in(&self, body: &[u8]) -> bool {
+        self.0.locals.may_be_named_in(body)
     }
 }
 

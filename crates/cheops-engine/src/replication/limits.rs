@@ -71,3 +71,12 @@ pub(super) const NAP_MAX: Duration = Duration::from_secs(60);
 /// last written), beside headers of up to 64 KiB, and 32 operations may come in one message: all of that has to fit one
 /// value (1 MiB) and one batch (8 MiB) of the store. A longer one is a content in a file, if it is not JSON, else 413.
 pub const BODY_BYTES_MAX: usize = 32 << 10;
+
+/// What tells local ids from others without a lock, for each service: words of 64 bits, in levels of which each is four times the one before
+/// and is begun when that has [`LOCALS_PER_WORD`] ids for each word. 8 KB for the first 4,000 replicants, 2.7 MB for a million; beyond 1.4
+/// million the last level takes them all, and more and more answers are read for nothing.
+pub(super) const LOCALS_WORDS_FIRST: usize = 1 << 10;
+/// See [`LOCALS_WORDS_FIRST`].
+pub(super) const LOCALS_LEVELS: usize = 5;
+/// See [`LOCALS_WORDS_FIRST`]: 16 bits for an id, of which it takes three.
+pub(super) const LOCALS_PER_WORD: usize = 4;

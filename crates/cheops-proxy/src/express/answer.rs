@@ -22,6 +22,13 @@ pub(super) struct Plain<'a, 'b> {
     pub(super) without: Without,
 }
 
+impl Plain<'_, '_> {
+    /// How many bytes it has when all of it is there.
+    pub(super) fn whole_len(&self) -> usize {
+        self.lines.head.len().saturating_add(self.length)
+    }
+}
+
 /// Reads the answer to a request that has a body as its head says.
 pub(super) fn read<'a, 'b>(bytes: &'b [u8], room: &'a mut Room<'b>) -> Option<Plain<'a, 'b>> {
     // The parser takes empty lines before an answer; here they do not pass.

@@ -1,4 +1,5 @@
-//! A request that was sent the short way and whose answer is not plain: the HTTP library reads it.
+//! A request that was sent the short way and whose answer is not plain, or too long to look for ids in it as bytes: the HTTP
+//! library reads it.
 //!
 //! The library is made to send the request again, into nothing, and then reads the answer as if it
 //! had sent it. So there is one way of reading what is unusual, and of telling what went wrong.
@@ -20,6 +21,7 @@ use crate::entry::Told;
 use crate::headers;
 use crate::problem::Problem;
 use crate::pulse::{Patience, Pulse};
+use crate::route::Journey;
 use crate::worker::Worker;
 
 /// What stands for the request towards the client's end of the library: it was read already, and
@@ -41,6 +43,7 @@ impl Begun {
             method,
             unbound,
             called,
+            mention,
         } = self.ticket;
         let patience = Patience {
             pulse: Pulse::new(told.started),
@@ -51,6 +54,18 @@ impl Begun {
         let service = told.service.as_deref();
         let service = service.expect("a request that was sent has a service");
         let mut answered = called.settle(worker, service, sent);
+        if let Some(mention) = mention
+            && let Ok(response) = answered
+        {
+            let journey = Journey {
+                worker,
+                service,
+                trail: None,
+                patience,
+            };
+            // Boxed: every connection would hold room for it.
+            answered = Box::pin(mention.read(&journey, response)).await;
+        }
         if unbound
             && let Ok(response) = &mut answered
             && let Ok(name) = HeaderValue::from_str(service.config.name.as_str())

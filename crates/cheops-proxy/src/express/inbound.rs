@@ -9,10 +9,11 @@ use std::time::Instant;
 use tokio::io::AsyncWrite;
 
 use super::answer::Plain;
-use super::lines::write_line;
+use super::lines::{Without, write_line};
 use super::outbound::Ticket;
 use super::scratch::Scratch;
 use crate::headers;
+use crate::replicate::Changes;
 use crate::worker::Worker;
 
 /// Whether the connection to the client goes on after an answer.
@@ -22,11 +23,12 @@ pub(super) enum After {
     Close,
 }
 
-/// Writes the head that the client gets to `out`, and counts the answer.
+/// Writes the head that the client gets to `out`, and the body if it is another one, and counts the answer.
 pub(super) fn write(
     worker: &Worker,
     ticket: &Ticket,
     plain: &Plain<'_, '_>,
+    changes: &Changes,
     after: After,
     out: &mut Vec<u8>,
 ) {
@@ -44,9 +46,17 @@ pub(super) fn write(
             without.add(place);
         }
     }
+    let has_echo = without != plain.without;
+    leave_out(changes, plain, &mut without);
     plain.lines.write(without, out);
-    if without != plain.without {
+    if has_echo {
         restore(ticket, plain, out);
+    }
+    for (place, value) in &changes.headers {
+        write_line(out, plain.lines.headers[*place].name, value.as_bytes());
+    }
+    if let Some(body) = &changes.body {
+        write_line(out, "content-length", body.len().to_string().as_bytes());
     }
     worker.stamps.write_answer(out, took_us);
     if !plain.has_date {
@@ -60,8 +70,22 @@ pub(super) fn write(
         write_line(out, "connection", b"close");
     }
     out.extend_from_slice(b"\r\n");
+    out.extend_from_slice(changes.body.as_deref().unwrap_or_default());
     let served_by = Some(&worker.stamps.served_by);
     ticket.told.count(plain.status, served_by, took_us);
+}
+
+/// Leaves out what is written in another way.
+fn leave_out(changes: &Changes, plain: &Plain<'_, '_>, without: &mut Without) {
+    changes
+        .headers
+        .iter()
+        .for_each(|(place, _)| without.add(*place));
+    if changes.body.is_some() {
+        let mut headers = plain.lines.headers.iter();
+        let length = headers.position(|header| header.name.eq_ignore_ascii_case("content-length"));
+        length.into_iter().for_each(|place| without.add(place));
+    }
 }
 
 /// Writes the client's own values where the service passed ours back.

@@ -4,7 +4,8 @@
 //! Nearly every request is one, and most of what an HTTP library does is of no use to it: maps of
 //! headers, bodies as streams, a task for each connection. Here its head is read where it lies, and
 //! copied but for the lines that do not pass. All bytes of a client have gone through the strict
-//! reading of [`Intake`] before.
+//! reading of [`Intake`] before. Where the service has replicants, the answer is looked through for their
+//! ids first ([`Look`]).
 //!
 //! Nothing is decided here that is not decided elsewhere: what is unusual in any way, or to be
 //! refused, is left to the library untouched ([`Next::Library`]); an answer that is not plain, too,
@@ -20,6 +21,7 @@ mod scratch;
 pub mod seam;
 
 use std::future::poll_fn;
+use std::ops::Range;
 use std::pin::Pin;
 use std::rc::Rc;
 use std::task::{Context, Poll, ready};
@@ -33,10 +35,13 @@ use crate::guard::Asker;
 use crate::here;
 use crate::intake::Intake;
 use crate::limits;
+use crate::replicate::{Answered, Changes, Look};
 use crate::sweep::Place;
+use answer::Plain;
 pub(crate) use begun::Begun;
 use inbound::{After, Rest};
 use outbound::Ticket;
+use scratch::Held;
 pub(crate) use scratch::Scratch;
 
 /// What becomes of a connection.
@@ -79,6 +84,11 @@ where
                 }
             }
             Heard::Unusual(read) => {
+                way.take_detours(&trip, &read);
+                way.hand_over(trip, read);
+                return Next::Library;
+            }
+            Heard::Unread(read) => {
                 way.hand_over(trip, read);
                 return Next::Library;
             }
@@ -119,13 +129,17 @@ struct Trip {
     ticket: Ticket,
     /// What the service has not taken yet: nearly always nothing.
     unsent: Vec<u8>,
+    /// What has come of an answer that is looked through when all of it is there.
+    held: Option<Held>,
 }
 
 /// What a service says.
 enum Heard {
     Plain(Passing),
-    /// So far; maybe nothing, be it that it hung up or that it is late.
+    /// So far; nothing, if it hung up.
     Unusual(Bytes),
+    /// So far, and it tells nothing of how the service answers: it is late, or is to be looked through and cannot be here.
+    Unread(Bytes),
     /// Nothing yet, and the client has gone.
     Gone,
 }
@@ -243,47 +257,94 @@ where
             lease,
             ticket,
             unsent: Vec::new(),
+            held: None,
         })
     }
 
     /// Waits for the answer, and writes it to the client if it is plain.
     fn poll_answer(&mut self, trip: &mut Trip, cx: &mut Context<'_>) -> Poll<Heard> {
-        let (worker, idle) = (&self.connection.worker, &self.connection.idle);
+        let worker = &self.connection.worker;
         trip.poll_send(cx);
         let scratch = &mut *worker.scratch.borrow_mut();
-        let Poll::Ready(taken) = trip.poll_read(&mut scratch.bytes, cx) else {
-            if idle.is_late() {
-                return Poll::Ready(Heard::Unusual(Bytes::new()));
+        let mut taken = trip.held.take().map_or(0, |held| scratch.take_up(held));
+        let (body, mut passing) = loop {
+            let Poll::Ready(more) = trip.poll_read(&mut scratch.bytes[taken..], cx) else {
+                return self.poll_wait(trip, scratch, taken, cx);
+            };
+            taken += more;
+            let mut room = lines::room();
+            let bytes = &scratch.bytes[..taken];
+            let Some(plain) = answer::read(bytes, &mut room) else {
+                return Poll::Ready(Heard::Unusual(Bytes::copy_from_slice(bytes)));
+            };
+            let changes = match look(&trip.ticket, &plain) {
+                Look::Pass(changes) => changes,
+                Look::Wait if more > 0 && plain.whole_len() <= scratch.bytes.len() => continue,
+                Look::Wait | Look::Read => {
+                    return Poll::Ready(Heard::Unread(Bytes::copy_from_slice(bytes)));
+                }
+            };
+            break self.write_plain(trip, &plain, &changes, &mut scratch.out);
+        };
+        match inbound::write_now(self.stream, scratch, body, cx) {
+            Ok(rest) => {
+                passing.rest = rest;
+                Poll::Ready(Heard::Plain(passing))
             }
-            self.place.watch(idle, cx);
-            let gone = self.poll_gone(scratch, cx);
-            return gone.map(|()| Heard::Gone);
-        };
-        let mut room = lines::room();
-        let bytes = &scratch.bytes[..taken];
-        let Some(plain) = answer::read(bytes, &mut room) else {
-            return Poll::Ready(Heard::Unusual(Bytes::copy_from_slice(bytes)));
-        };
-        if let Some(pass) = &trip.ticket.called.pass {
+            Err(_) => Poll::Ready(Heard::Gone),
+        }
+    }
+
+    /// Writes what the client gets, but for the part of what was read that goes on as it is.
+    fn write_plain(
+        &self,
+        trip: &Trip,
+        plain: &Plain<'_, '_>,
+        changes: &Changes,
+        out: &mut Vec<u8>,
+    ) -> (Range<usize>, Passing) {
+        let (worker, ticket) = (&self.connection.worker, &trip.ticket);
+        if let Some(pass) = &ticket.called.pass {
             pass.answered();
         }
         let after = match self.is_ending() {
             true => After::Close,
             false => After::Next,
         };
-        inbound::write(worker, &trip.ticket, &plain, after, &mut scratch.out);
+        inbound::write(worker, ticket, plain, changes, after, out);
         let (start, came) = (plain.lines.head.len(), plain.rest.len().min(plain.length));
-        let (left, more) = (plain.length - came, plain.rest.len() > plain.length);
-        let keeps = plain.keeps && !more && trip.unsent.is_empty();
-        match inbound::write_now(self.stream, scratch, start..start + came, cx) {
-            Ok(rest) => Poll::Ready(Heard::Plain(Passing {
-                left,
-                rest,
-                keeps,
-                after,
-            })),
-            Err(_) => Poll::Ready(Heard::Gone),
+        let surplus = plain.rest.len() > plain.length;
+        let passing = Passing {
+            left: plain.length - came,
+            rest: None,
+            keeps: plain.keeps && !surplus && trip.unsent.is_empty(),
+            after,
+        };
+        match changes.body {
+            None => (start..start + came, passing),
+            Some(_) => (start..start, passing),
         }
+    }
+
+    /// Nothing more has come of an answer.
+    fn poll_wait(
+        &mut self,
+        trip: &mut Trip,
+        scratch: &mut Scratch,
+        taken: usize,
+        cx: &mut Context<'_>,
+    ) -> Poll<Heard> {
+        let idle = &self.connection.idle;
+        if idle.is_late() {
+            let read = Bytes::copy_from_slice(&scratch.bytes[..taken]);
+            return Poll::Ready(Heard::Unread(read));
+        }
+        if taken > 0 {
+            trip.held = Some(scratch.put_aside(taken));
+        }
+        self.place.watch(idle, cx);
+        let gone = self.poll_gone(scratch, cx);
+        gone.map(|()| Heard::Gone)
     }
 
     /// Passes on what is left of an answer. `None` if nothing can follow it.
@@ -338,14 +399,17 @@ where
         Poll::Ready(written.ok().map(|rest| (left - taken, rest)))
     }
 
+    /// Lets the next requests of the service go by the library. That it hung up says nothing of how it answers.
+    fn take_detours(&self, trip: &Trip, read: &Bytes) {
+        match &trip.ticket.told.service {
+            Some(service) if !read.is_empty() => service.detours.set(limits::DETOURS),
+            Some(_) | None => (),
+        }
+    }
+
     /// Leaves the answer to the library, and a request in its place that stands for the one that was
     /// sent.
     fn hand_over(&mut self, trip: Trip, read: Bytes) {
-        // Late or gone says nothing of how it answers.
-        let answers = !read.is_empty();
-        if let Some(service) = trip.ticket.told.service.as_ref().filter(|_| answers) {
-            service.detours.set(limits::DETOURS);
-        }
         self.stream.give_back(begun::STAND_IN);
         self.connection.begun.set(Some(Box::new(Begun {
             stream: trip.lease.into_stream(),
@@ -353,6 +417,19 @@ where
             ticket: trip.ticket,
         })));
     }
+}
+
+/// Whether an answer passes, and with which ids.
+fn look(ticket: &Ticket, plain: &Plain<'_, '_>) -> Look {
+    let (Some(mention), Some(service)) = (&ticket.mention, &ticket.told.service) else {
+        return Look::Pass(Changes::default());
+    };
+    let answered = Answered {
+        headers: plain.lines.headers,
+        body: plain.rest,
+        length: plain.length,
+    };
+    mention.look(&service.replicas, &answered)
 }
 
 /// Writes a request, and tells what could not be written now. A service may answer and hang up

@@ -14,7 +14,7 @@ use crate::entry::{AccessLine, Connection, Told};
 use crate::headers;
 use crate::here::{Called, Replaced};
 use crate::limits;
-use crate::replicate;
+use crate::replicate::{self, Asked, Bearing, Mention};
 use crate::scope::{Decision, Route};
 use crate::service::Service;
 use crate::worker::Worker;
@@ -26,6 +26,8 @@ pub(super) struct Ticket {
     /// The scope says nothing of the service.
     pub(super) unbound: bool,
     pub(super) called: Called,
+    /// Ids of replicants may stand in its answer.
+    pub(super) mention: Option<Mention>,
 }
 
 /// Writes what the service gets to `out`. `None` if it is not for this site's own service alone, or
@@ -46,9 +48,11 @@ pub(super) fn write(
         Some(placed) => placed.decision.unbound,
         None => false,
     };
-    if replicate::concerns(&service, &request.method, request.target) {
-        return None;
-    }
+    let mention = match replicate::bearing(&service, &request.method, request.target) {
+        Bearing::None => None,
+        Bearing::Mention(mention) if passes(&mention, &service, &mut request) => Some(mention),
+        Bearing::Mention(_) | Bearing::More => return None,
+    };
     let replaced = match placed {
         Some(placed) if !service.config.carriers.is_empty() => {
             let trail = placed.trail();
@@ -61,6 +65,9 @@ pub(super) fn write(
     for Replaced { header, ours, .. } in &replaced {
         write_line(out, header.as_str(), ours.as_bytes());
     }
+    if mention.is_some() {
+        write_line(out, "accept-encoding", b"identity");
+    }
     write_line(out, "forwarded", connection.forwarded.as_bytes());
     write_line(out, "via", worker.stamps.via.as_bytes());
     out.extend_from_slice(b"\r\n");
@@ -71,6 +78,7 @@ pub(super) fn write(
     });
     Some(Ticket {
         unbound,
+        mention,
         called: Called {
             is_safe: request.method.is_safe(),
             may_leave: false,
@@ -86,6 +94,31 @@ pub(super) fn write(
             logged,
         },
     })
+}
+
+/// Whether no id in a request is to be replaced. Its answer has to come in plain bytes then, in which ids
+/// can be.
+fn passes(mention: &Mention, service: &Service, request: &mut Ordinary<'_, '_>) -> bool {
+    let api = &service.replicas.api;
+    let replaced = service.config.carriers.iter().any(|carrier| match carrier {
+        Carrier::Correlate(correlate) => api.holds_ids(correlate.header.as_str()),
+        Carrier::Header | Carrier::Baggage => false,
+    });
+    let asked = Asked {
+        method: &request.method,
+        target: request.target,
+        headers: request.lines.headers,
+        body: request.body,
+    };
+    if replaced || !mention.asks_as_it_is(&service.replicas, &asked) {
+        return false;
+    }
+    for (place, header) in request.lines.headers.iter().enumerate() {
+        if header.name.eq_ignore_ascii_case("accept-encoding") {
+            request.without.add(place);
+        }
+    }
+    true
 }
 
 /// Whether the service's answers were not plain of late.

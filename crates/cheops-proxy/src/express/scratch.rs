@@ -10,6 +10,12 @@ pub(crate) struct Scratch {
     spare: Vec<Vec<u8>>,
 }
 
+/// What was read and has to wait for more.
+pub(super) struct Held {
+    buffer: Vec<u8>,
+    len: usize,
+}
+
 impl Default for Scratch {
     fn default() -> Scratch {
         Scratch {
@@ -36,5 +42,20 @@ impl Scratch {
         if self.spare.len() < limits::SPARE_BUFFERS_MAX {
             self.spare.push(buffer);
         }
+    }
+
+    /// Takes the buffer away, of which so much was read into it.
+    pub(super) fn put_aside(&mut self, len: usize) -> Held {
+        Held {
+            buffer: self.take_bytes(),
+            len,
+        }
+    }
+
+    /// Goes on with what was put aside, and tells how much it is.
+    pub(super) fn take_up(&mut self, held: Held) -> usize {
+        let other = std::mem::replace(&mut self.bytes, held.buffer);
+        self.give_back(other);
+        held.len
     }
 }

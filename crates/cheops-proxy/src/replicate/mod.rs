@@ -10,6 +10,7 @@ mod content;
 mod documents;
 mod ids;
 mod list;
+mod mention;
 mod precondition;
 mod queue;
 mod read;
@@ -33,6 +34,7 @@ use crate::service::Service;
 pub(crate) use answer::operation_url;
 pub(crate) use documents::Documents;
 use ids::{Ids, fits};
+pub(crate) use mention::{Answered, Asked, Changes, Look, Mention};
 pub(crate) use queue::{Queue, carry};
 use write::Wanted;
 
@@ -61,7 +63,7 @@ enum Concern {
     /// Nothing: straight to the service.
     None,
     /// It may name some in passing: ids are replaced.
-    Mention,
+    Mention(Mention),
     /// It reads one.
     Read(Arc<Known>),
     /// It changes one.
@@ -78,6 +80,27 @@ pub(crate) fn concerns(service: &Service, method: &Method, target: &str) -> bool
     !matches!(service.replicas.concern(method, target), Concern::None)
 }
 
+/// The same, for whoever passes requests on as bytes.
+pub(crate) enum Bearing {
+    /// None.
+    None,
+    /// It may name some in passing.
+    Mention(Mention),
+    /// More than that.
+    More,
+}
+
+/// What a request for this site's own service has to do with replicants. As cheap as [`concerns`].
+pub(crate) fn bearing(service: &Service, method: &Method, target: &str) -> Bearing {
+    match service.replicas.concern(method, target) {
+        Concern::None => Bearing::None,
+        Concern::Mention(mention) => Bearing::Mention(mention),
+        Concern::Read(_) | Concern::Write(..) | Concern::Below(_) | Concern::Unknown(_) => {
+            Bearing::More
+        }
+    }
+}
+
 /// A request for the service of this site, wherever it entered the mesh.
 pub(crate) async fn here(journey: &Journey<'_>, call: Call) -> Result<Response<Body>, Problem> {
     let replicas = &journey.service.replicas;
@@ -86,7 +109,7 @@ pub(crate) async fn here(journey: &Journey<'_>, call: Call) -> Result<Response<B
     }
     match replicas.concern(&call.head.method, target(&call)) {
         Concern::None => to_service(journey, call).await,
-        Concern::Mention => read::mention(journey, call).await,
+        Concern::Mention(Mention { kind }) => read::mention(journey, call, kind.as_deref()).await,
         Concern::Read(known) => read::replica(journey, &known, call).await,
         Concern::Write(known, wanted) => write::change(journey, &known, wanted, call).await,
         Concern::Below(parent) => {
@@ -265,7 +288,9 @@ impl Replicas {
         let meaning = self.classify(method.as_str(), target);
         let mention = || match self.population.is_empty() {
             true => Concern::None,
-            false => Concern::Mention,
+            false => Concern::Mention(Mention {
+                kind: meaning.spot().map(|spot| spot.kind.to_owned()),
+            }),
         };
         if let Meaning::Create { spot, .. } = &meaning {
             let parent = spot.parent.and_then(|(kind, id)| {

@@ -39,7 +39,7 @@ pub(crate) async fn carry(
         .concern(&call.head.method, target(&call))
     {
         Concern::Write(..) | Concern::Below(_) => return here(journey, call).await,
-        Concern::None | Concern::Mention | Concern::Read(_) | Concern::Unknown(_) => (),
+        Concern::None | Concern::Mention(_) | Concern::Read(_) | Concern::Unknown(_) => (),
     }
     let picture = journey.worker.picture();
     let connected = picture.mark(&queue.site) == Mark::Connected;

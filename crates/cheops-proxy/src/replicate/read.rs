@@ -1,5 +1,6 @@
 //! Reads, and everything else that only mentions replicants: ids are replaced on both ways.
 
+use std::borrow::Cow;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -38,7 +39,8 @@ pub(super) async fn replica(
             sites: known.live.to_vec(),
         });
     }
-    let mut response = mention(journey, call).await?;
+    let kind = kind_of(&journey.service.replicas, &call);
+    let mut response = mention(journey, call, kind.as_deref()).await?;
     let out = response.headers_mut();
     headers::put(out, headers::RESOURCE, &known.meta);
     if known.stale {
@@ -48,12 +50,14 @@ pub(super) async fn replica(
 }
 
 /// A request in which ids of replicants may stand, and its answer.
-pub(super) async fn mention(journey: &Journey<'_>, call: Call) -> Result<Response<Body>, Problem> {
-    let replicas = &journey.service.replicas;
-    let kind = kind_of(replicas, &call);
-    let call = localise(journey, call, kind.as_deref()).await?;
+pub(super) async fn mention(
+    journey: &Journey<'_>,
+    call: Call,
+    kind: Option<&str>,
+) -> Result<Response<Body>, Problem> {
+    let call = localise(journey, call, kind).await?;
     let response = to_service(journey, call).await?;
-    globalise(journey, response, kind.as_deref()).await
+    globalise(journey, response, kind).await
 }
 
 /// What the collection of a request is called.
@@ -94,8 +98,8 @@ async fn localise(
     };
     // A body in which no id can be found goes on as it came: the service judges it.
     let rewritten = match replicas.api.rewrite_body(&body, map) {
-        Ok(std::borrow::Cow::Owned(rewritten)) => Bytes::from(rewritten),
-        Ok(std::borrow::Cow::Borrowed(_)) | Err(_) => bytes,
+        Ok(Cow::Owned(rewritten)) => Bytes::from(rewritten),
+        Ok(Cow::Borrowed(_)) | Err(_) => bytes,
     };
     set_length(&mut call.head.headers, rewritten.len());
     call.body = Body::full(rewritten);
@@ -143,8 +147,8 @@ pub(super) async fn globalise(
         bytes: &bytes,
     };
     let rewritten = match replicas.api.rewrite_body(&answer, map) {
-        Ok(std::borrow::Cow::Owned(rewritten)) => Bytes::from(rewritten),
-        Ok(std::borrow::Cow::Borrowed(_)) => bytes,
+        Ok(Cow::Owned(rewritten)) => Bytes::from(rewritten),
+        Ok(Cow::Borrowed(_)) => bytes,
         // Not what it says it is, or nothing at all (HEAD): nothing in it can be an id.
         Err(RewriteError::NotJson { .. }) => bytes,
         Err(fault) => return Err(unreadable(journey, &fault)),
@@ -170,18 +174,27 @@ fn unreadable(journey: &Journey<'_>, why: &dyn std::fmt::Display) -> Problem {
 fn rewrite_headers(
     replicas: &Replicas,
     headers: &mut HeaderMap,
-    map: impl Fn(&Id<'_>) -> Option<std::borrow::Cow<'static, str>>,
+    map: impl Fn(&Id<'_>) -> Option<Cow<'static, str>>,
 ) {
     for (name, value) in headers.iter_mut() {
-        let Ok(text) = value.to_str() else {
-            continue;
-        };
-        if let std::borrow::Cow::Owned(changed) =
-            replicas.api.rewrite_header(name.as_str(), text, &map)
-            && let Ok(changed) = HeaderValue::try_from(changed)
-        {
+        let text = value.to_str().ok();
+        let changed = text.and_then(|text| rewritten(replicas, name.as_str(), text, &map));
+        if let Some(changed) = changed {
             *value = changed;
         }
+    }
+}
+
+/// A header with its ids replaced, if there are any.
+pub(super) fn rewritten(
+    replicas: &Replicas,
+    name: &str,
+    value: &str,
+    map: impl Fn(&Id<'_>) -> Option<Cow<'static, str>>,
+) -> Option<HeaderValue> {
+    match replicas.api.rewrite_header(name, value, map) {
+        Cow::Owned(changed) => HeaderValue::try_from(changed).ok(),
+        Cow::Borrowed(_) => None,
     }
 }
 

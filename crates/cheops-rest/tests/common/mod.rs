@@ -8,6 +8,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::{Mutex, PoisonError};
 
+use cheops_model::profile::Profile;
 use cheops_rest::{Api, Id};
 
 /// A shipped profile.
@@ -19,9 +20,12 @@ pub(crate) fn api(name: &str) -> Api {
 }
 
 fn shipped(name: &str) -> Api {
+    Api::compile(&profile(name)).unwrap()
+}
+
+pub(crate) fn profile(name: &str) -> Profile {
     let file = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("../../profiles/{name}.toml"));
-    let text = std::fs::read_to_string(file).unwrap();
-    compile(&text)
+    toml::from_str(&std::fs::read_to_string(file).unwrap()).unwrap()
 }
 
 pub(crate) fn compile(text: &str) -> Api {

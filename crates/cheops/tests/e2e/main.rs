@@ -19,6 +19,7 @@ mod headers;
 mod limits;
 mod lint;
 mod memory;
+mod mentions;
 mod openapi;
 mod orders;
 mod otherwise;

@@ -127,18 +127,15 @@ impl Maps {
         let rehash = |slot: &u32| hasher.hash_one(at(entries, *slot).id);
         self.by_id.insert_unique(hash, slot, rehash);
         self.name(slot, Which::Meta);
-        if known
-            .local
-            .as_ref()
-            .is_some_and(|local| *local != known.meta)
-        {
+        if let Some(local) = known.local.as_ref().filter(|local| **local != known.meta) {
             self.name(slot, Which::Local);
+            self.population(&known.service).0.locals.add(local);
         }
         if let Some(parent) = known.parent {
             self.below.entry(parent).or_default().insert(known.id);
             self.parents.insert(known.id, parent);
         }
-        let population = &self.population(&known.service).0;
+        let population = &self.population(&known.service).0.count;
         population.fetch_add(1, Ordering::Release);
     }
 
@@ -155,7 +152,7 @@ impl Maps {
             found.remove();
         }
         self.free.push(slot);
-        let population = &self.population(&service).0;
+        let population = &self.population(&service).0.count;
         population.fetch_sub(1, Ordering::Release);
         if let Some(parent) = self.parents.remove(&id)
             && let Some(siblings) = self.below.get_mut(&parent)
