@@ -6,9 +6,12 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 use super::archive::Archive;
+use super::shared::Timer;
+use super::site::Site;
 use crate::ids::{OperationId, ReplicantId};
-use crate::limits::ANSWERS_WHOLE_MAX;
+use crate::limits::{ANSWERS_EVERY_MS, ANSWERS_WHOLE_MAX};
 use crate::operation::Answer;
+use crate::output::Output;
 use crate::record::{Table, decode, key_of};
 
 /// What became of an operation, for whoever asks again.
@@ -32,6 +35,19 @@ pub(crate) struct Note {
     /// True if there is an answer.
     pub(crate) answered: bool,
     pub(crate) buried: bool,
+}
+
+impl Site {
+    /// Nobody asks for them any more.
+    pub(super) fn forget_answers(&mut self, out: &mut Output) {
+        let now_ms = self.shared.now_ms;
+        for op in self.shared.answers.take_expired(now_ms) {
+            out.write(Table::Answers, key_of(op.0), None);
+        }
+        let next = self.shared.answers.first_expiry();
+        let next = next.map(|next| next.max(now_ms + ANSWERS_EVERY_MS));
+        self.shared.arm(Timer::Answers, next);
+    }
 }
 
 /// All of them.

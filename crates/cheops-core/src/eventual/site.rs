@@ -14,7 +14,6 @@ use super::shared::{Asker, OutboxRecord, Shared, Timer};
 use super::shelf::Shelf;
 use super::submit::Forward;
 use crate::ids::{OperationId, ReplicantId};
-use crate::limits::ANSWERS_EVERY_MS;
 use crate::link::{Envelope, Verdict};
 use crate::operation::{Form, Operation, Outcome, Submission};
 use crate::output::{CallId, ClientId, Effect, Output};
@@ -592,15 +591,5 @@ impl Site {
         for op in self.forwards.keys() {
             self.shared.arm_no_later(Timer::Forward(*op), now_ms);
         }
-    }
-
-    fn forget_answers(&mut self, out: &mut Output) {
-        let now_ms = self.shared.now_ms;
-        for op in self.shared.answers.take_expired(now_ms) {
-            out.write(Table::Answers, crate::record::key_of(op.0), None);
-        }
-        let next = self.shared.answers.first_expiry();
-        let next = next.map(|next| next.max(now_ms + ANSWERS_EVERY_MS));
-        self.shared.arm(Timer::Answers, next);
     }
 }

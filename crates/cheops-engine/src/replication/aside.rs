@@ -11,8 +11,8 @@ use std::thread::JoinHandle;
 use tokio::runtime::{Builder, Handle};
 use tokio::sync::Notify;
 
-/// How far: a third of the weight of a thread that serves requests, so that neither starves.
-const NICE: i32 = 5;
+/// How far: a tenth of the weight of a thread that serves requests, so that it is felt little and does not starve.
+const NICE: i32 = 10;
 
 /// A thread that runs tasks until it is stopped or dropped.
 pub(super) struct Aside {
