@@ -18,7 +18,7 @@ pub(super) fn check(world: &World, _: &Evidence) -> Result<(), String> {
             if let Some(given_up_ms) = world.history.expired.get(&(host, op)) {
                 // Called for a disk that is no more, and done after this one gave it up: nobody can call it back.
                 let orphan = world.history.lost.contains(&(host, op));
-                let anew = is_asked_anew(world, op, *given_up_ms, done.at_ms);
+                let anew = is_asked_anew(world, op, done.at_ms);
                 if done.at_ms > *given_up_ms && !orphan && !anew {
                     return Err(format!(
                         "{} gave {op:?} up at {given_up_ms} ms and ran it at {} ms",
@@ -49,17 +49,18 @@ pub(super) fn check(world: &World, _: &Evidence) -> Result<(), String> {
     Ok(())
 }
 
-/// True if a client asked again, before it ran, at a site whose disk was put back after it was given up: that site knows
-/// of no earlier request, and takes this one with all its time.
-fn is_asked_anew(world: &World, op: OperationId, given_up_ms: u64, ran_ms: u64) -> bool {
+/// True if a client asked again, before it ran, at a site whose disk was put back to before it had asked there first: that
+/// site knows of no earlier request, and takes this one with all its time.
+fn is_asked_anew(world: &World, op: OperationId, ran_ms: u64) -> bool {
     let Some(request) = world.history.requests.get(&op) else {
         return false;
     };
+    let first_ms = request.tries.first().map_or(0, |first| first.at_ms);
     let forgot = |one: &Try| {
         let restores = world.history.restores.iter();
         restores
-            .filter(|restore| restore.host == one.host)
-            .any(|restore| restore.at_ms > given_up_ms && restore.at_ms <= one.at_ms)
+            .filter(|restore| restore.host == one.host && restore.at_ms <= one.at_ms)
+            .any(|restore| restore.backup_ms <= first_ms && first_ms <= restore.at_ms)
     };
     let mut before = request.tries.iter().filter(|one| one.at_ms <= ran_ms);
     before.any(forgot)
