@@ -16,7 +16,6 @@ from settings import service
 BOTH = "{ image: DC 1 & DC 2 }"
 SITES = ("DC 1", "DC 2")
 WORDS = ["image", "create", "debian", "--disk-format", "raw", "--container-format", "bare"]
-CUT_AFTER = 1.5  # seconds: the client has signed in, and is about to make or fill the image
 PATIENCE = 60
 
 
@@ -53,11 +52,13 @@ def on_both(story):
 
 def cut_during(story):
     story.say("\n# the same, with DC 2 cut off in the middle of the command, and brought back")
-    with cut_off(story, after=CUT_AFTER):
+    with cut_off(story, when=made_at_dc1(story)):
         made = create(story)
         story.check("active", bool(made) and made["status"] == "active", made and made["id"])
         if not made:
             return
+        known = states(story, made["id"])
+        story.check("DC 2 was cut off before it had it all", known.get("DC 2") not in (None, "live"), known)
         succeeded, said, _ = story.run("alice", "image", "set", made["id"], "--name", "debian-13")
         story.check("changed at DC 1 meanwhile", succeeded, said)
     agents.wait_connected(story.bed)
@@ -196,16 +197,37 @@ def soon(true):
     return True
 
 
+def made_at_dc1(story):
+    """Whether DC 1's agent has answered the next create: its content is about to be sent."""
+    log = story.bed.logs / "agent-dc1.log"
+    until_now = log.stat().st_size
+
+    def answered():
+        with open(log, "rb") as lines:
+            lines.seek(until_now)
+            return b"method=POST path=/v2/images status=201" in lines.read()
+
+    return answered
+
+
 @contextmanager
-def cut_off(story, after=None):
-    """DC 2's agent answers nobody, from then on or from `after` seconds on, until the end."""
+def cut_off(story, when=None):
+    """DC 2's agent answers nobody, from now on or as soon as `when` says so, until the end."""
     agent = processes.running(story.bed)["agent-dc2"]
-    timer = threading.Timer(after or 0, os.kill, (agent, signal.SIGSTOP))
-    timer.start()
-    if after is None:
-        timer.join()
+    over = threading.Event()
+
+    def cut():
+        while when and not when() and not over.wait(0.005):
+            pass
+        os.kill(agent, signal.SIGSTOP)
+
+    cutter = threading.Thread(target=cut)
+    cutter.start()
+    if when is None:
+        cutter.join()
     try:
         yield
     finally:
-        timer.join()
+        over.set()
+        cutter.join()
         os.kill(agent, signal.SIGCONT)

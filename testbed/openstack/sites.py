@@ -12,13 +12,17 @@ from settings import EPMD_PORT, HERE, MARIADB_PORT, PASSWORD, RABBIT_PORT, REGIO
 
 GUNICORN = """wsgi_app = "{module}"
 bind = "127.0.0.1:{port}"
-workers = 1
+workers = {workers}
 worker_class = "gthread"
-threads = 4
+threads = {threads}
 timeout = 300
 keepalive = 75
 graceful_timeout = 3
 """
+
+# Keystone's middleware keeps the token of the request at hand where all threads of the process see
+# it: two requests at once, and one is judged by the other's roles. So it gets processes instead.
+PROCESSES_AND_THREADS = {"identity": (2, 1), "image": (1, 4), "placement": (1, 4)}
 
 
 def begin_database(bed):
@@ -139,7 +143,9 @@ def begin(bed, site, each):
     if each.name in modules:
         module, env = modules[each.name]
         options = etc / f"gunicorn-{each.project}.py"
-        options.write_text(GUNICORN.format(module=module, port=site.behind_agent(each)))
+        workers, threads = PROCESSES_AND_THREADS[each.name]
+        options.write_text(GUNICORN.format(
+            module=module, port=site.behind_agent(each), workers=workers, threads=threads))
         # Keystone reads the command line as its own, so gunicorn is told elsewhere.
         env = {**env, "GUNICORN_CMD_ARGS": f"-c {options}"}
         start(bed, f"{each.project}-{site.cloud}", [bed.bin("gunicorn")], env, cwd=site.folder / "data")
