@@ -7,6 +7,10 @@ pub const FAR: u64 = 1 << 62;
 /// Entries in one message: a batch fits a frame and a slow link shows progress. The rest follows after the report.
 pub const BATCH_ENTRIES_MAX: usize = 32;
 
+/// Entries of one replicant on their way to a site that has not confirmed them. The next follow when it has: its outlet is
+/// not filled by one replicant, and two full messages keep a link busy.
+pub const IN_FLIGHT_MAX: usize = 2 * BATCH_ENTRIES_MAX;
+
 /// Requests waiting for the gate of one replicant. Beyond: 503, since nothing was done.
 pub const PENDING_MAX: usize = 64;
 
@@ -63,6 +67,12 @@ pub const SHARED_AWAKE_MAX: usize = 4_096;
 
 /// How often something unanswered is said again, at first and at most. A peer back in reach is sent to within 2 s.
 pub const RESEND_MS: (u64, u64) = (200, 2_000);
+
+/// How soon the others hear how a replica is: what several sites tell at about the same time goes in one message.
+pub const NEWS_MS: u64 = 50;
+
+/// How soon a follower tells what it has done, if it has just told something else. Far less than a round trip that matters.
+pub const REPORT_MS: u64 = 10;
 
 /// How often a service that could not be called is tried again, at first and at most.
 pub const RETRY_MS: (u64, u64) = (100, 5_000);

@@ -113,6 +113,8 @@ pub struct Output {
     changes: Vec<Change>,
     effects: Vec<Effect>,
     bytes: usize,
+    /// Something is to be written, or said to somebody.
+    speaks: bool,
 }
 
 impl Output {
@@ -137,6 +139,11 @@ impl Output {
         self.changes.is_empty() && self.effects.is_empty()
     }
 
+    /// True if something is to be written, or said to somebody other than a clock.
+    pub(crate) fn speaks(&self) -> bool {
+        self.speaks
+    }
+
     /// Hands the changes to `persist`, which returns when they are durable, all or none; then gives the effects.
     /// After an error the state in memory is ahead of the disk: drop it, and start again from the records.
     pub fn commit<E>(
@@ -151,10 +158,12 @@ impl Output {
 
     pub(crate) fn write(&mut self, table: Table, key: Vec<u8>, value: Option<Vec<u8>>) {
         self.bytes += key.len() + value.as_ref().map_or(0, Vec::len);
+        self.speaks = true;
         self.changes.push(Change { table, key, value });
     }
 
     pub(crate) fn wish(&mut self, effect: Effect) {
+        self.speaks |= !matches!(effect, Effect::Wake { .. });
         self.effects.push(effect);
     }
 }

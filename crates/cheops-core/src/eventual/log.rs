@@ -393,6 +393,11 @@ impl Log {
         self.entries.iter().find(|kept| is(&kept.entry.body))
     }
 
+    /// True if something has changed since it was last written.
+    pub(crate) fn is_dirty(&self) -> bool {
+        !self.dirty.is_empty()
+    }
+
     /// What changed since this was last asked.
     pub(crate) fn take_dirty(&mut self) -> BTreeMap<u64, Kept> {
         let dirty = std::mem::take(&mut self.dirty);

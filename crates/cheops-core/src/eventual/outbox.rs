@@ -268,10 +268,12 @@ impl Replicant {
             if progress.have == Some(index - 1) {
                 // It lacks something from now on.
                 progress.heard_ms = shared.now_ms;
+                progress.sent = None;
             }
-            // The others get it at the same moment.
-            progress.next_ms = shared.now_ms;
-            progress.pause_ms = 0;
+            if progress.sent.is_none() {
+                // The others get it at the same moment; where something is under way, it goes after that.
+                progress.say_again(shared.now_ms);
+            }
         }
         index
     }

@@ -34,6 +34,7 @@ pub enum Bug {
     RunExpiredOnOldDisk,
     RestUnconfirmed,
     HearOnePage,
+    TrustSent,
 }
 
 impl Bug {
@@ -67,5 +68,6 @@ impl Bug {
         Bug::RunExpiredOnOldDisk,
         Bug::RestUnconfirmed,
         Bug::HearOnePage,
+        Bug::TrustSent,
     ];
 }

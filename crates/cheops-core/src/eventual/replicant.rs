@@ -108,6 +108,10 @@ pub(crate) enum Doing {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Progress {
     pub(crate) have: Option<u64>,
+    /// The last entry that was sent and may still arrive.
+    pub(crate) sent: Option<u64>,
+    /// When anything was last sent.
+    pub(crate) sent_ms: u64,
     pub(crate) rows_version: u64,
     pub(crate) applied: u64,
     /// When it last reported, or was first sent to.

@@ -9,7 +9,9 @@ use super::promote::Quorum;
 use super::replicant::{Progress, Replicant};
 use super::shared::Shared;
 use crate::ids::{Boot, Epoch, OperationId};
-use crate::limits::{BATCH_ENTRIES_MAX, COMPACT_EVERY, RESEND_MS};
+use crate::limits::{
+    BATCH_ENTRIES_MAX, COMPACT_EVERY, IN_FLIGHT_MAX, NEWS_MS, REPORT_MS, RESEND_MS,
+};
 use crate::operation::{Answer, Form, Kind, Operation};
 use crate::output::Output;
 use crate::record::{Table, log_key};
@@ -31,10 +33,14 @@ impl Replicant {
         self.shown = Some(row);
         if !same && leads {
             self.record.rows_version += 1;
+        } else if !same {
+            self.report_ms = self.report_ms.min(shared.now_ms + REPORT_MS);
+            self.report_pause_ms = 0;
         }
     }
 
-    /// Everything the followers lack, to those whose turn it is.
+    /// Everything the followers lack, to those whose turn it is. What was sent is taken to be on its way until its time
+    /// is over, or an answer shows that it is not: an entry is sent once, however long its answer takes.
     pub(super) fn send(&mut self, shared: &mut Shared, out: &mut Output) {
         let last = self.log.last();
         if last == 0 {
@@ -54,19 +60,26 @@ impl Replicant {
             let lacks =
                 left || progress.have != Some(last) || progress.rows_version != rows_version;
             let lease = self.record.handover == crate::operation::Handover::Auto;
-            if progress.next_ms > shared.now_ms || !(lacks || lease) || progress.forgotten {
+            if !(lacks || lease) || progress.forgotten {
                 continue;
             }
-            progress.pause_ms = (progress.pause_ms * 2).clamp(RESEND_MS.0, RESEND_MS.1);
-            if lease {
-                progress.pause_ms = crate::limits::LEASE_RENEW_MS;
+            if progress.next_ms <= shared.now_ms {
+                progress.pause_ms = (progress.pause_ms * 2).clamp(RESEND_MS.0, RESEND_MS.1);
+                if lease {
+                    progress.pause_ms = crate::limits::LEASE_RENEW_MS;
+                }
+                progress.next_ms = shared.now_ms + progress.pause_ms;
+                if !shared.planted(Bug::TrustSent) {
+                    progress.sent = None;
+                }
+            } else if !progress.takes_more(last) || !shared.is_up(&site) {
+                continue;
             }
-            progress.next_ms = shared.now_ms + progress.pause_ms;
-            let have = progress.have;
-            let message = if left && have == Some(last) {
+            progress.sent_ms = shared.now_ms;
+            let message = if left && progress.have == Some(last) {
                 self.left_message()
             } else {
-                self.append_message(&site, have, shared)
+                self.append_message(&site, shared)
             };
             shared.send(&site, message, out);
         }
@@ -79,14 +92,21 @@ impl Replicant {
         }
     }
 
-    fn append_message(&mut self, to: &SiteName, have: Option<u64>, shared: &Shared) -> Message {
+    /// What comes after what the site has, or is on its way there.
+    fn append_message(&mut self, to: &SiteName, shared: &Shared) -> Message {
+        let (have, sent) = self
+            .progress
+            .get(to)
+            .map_or((None, None), |progress| (progress.have, progress.sent));
         let have = have.or_else(|| self.presumed(to));
-        let from = have
-            .unwrap_or_else(|| self.log.last())
-            .max(self.log.base.index);
-        let behind = have.is_some_and(|have| have < self.log.base.index);
-        let base = behind.then(|| self.whole_base(shared));
+        let from = sent.max(have).unwrap_or_else(|| self.log.last());
+        let base = (from < self.log.base.index).then(|| self.whole_base(shared));
+        let from = from.max(self.log.base.index);
         let entries = self.batch(from, shared);
+        if let Some(progress) = self.progress.get_mut(to) {
+            // Of a site that was only asked, nothing is known: it answers first.
+            progress.sent = have.map(|_| entries.last().map_or(from, |last| last.index));
+        }
         let mut header = self.header();
         header.sent = (shared.boot, shared.now_ms);
         Message::Append {
@@ -182,42 +202,56 @@ impl Replicant {
                 return self.stand(Quorum::Heard, shared);
             }
             // It has not heard of this reign, or could not follow yet: the whole runs are in every message.
-            self.progress.entry(from.clone()).or_default().have = None;
+            let progress = self.progress.entry(from.clone()).or_default();
+            (progress.have, progress.sent) = (None, None);
             return;
         }
         let have = self.log.fork(&report.runs);
-        let reported = Progress {
+        let before = self.progress.remove(from).unwrap_or_default();
+        let advanced = before.have < Some(have);
+        let mut progress = Progress {
             have: Some(have),
             heard_ms: shared.now_ms,
             rows_version: report.rows_version,
             applied: report.row.applied,
             leased_ms: (report.heard.0 == shared.boot).then_some(report.heard.1),
-            ..self.progress.remove(from).unwrap_or_default()
+            ..before
         };
         let behind = have < self.log.last();
-        let progress = self.progress.entry(from.clone()).or_insert(reported);
-        if behind {
-            progress.next_ms = shared.now_ms;
-            progress.pause_ms = 0;
+        if behind && progress.has_nothing_under_way(&report, shared) {
+            progress.say_again(shared.now_ms);
+        } else if behind && advanced {
+            // What else was sent comes after it.
+            progress.next_ms = shared.now_ms + RESEND_MS.0;
+            progress.pause_ms = RESEND_MS.0;
         }
         if report.recovering {
-            progress.have = Some(have);
             progress.applied = 0;
             progress.rows_version = 0;
-            progress.next_ms = shared.now_ms;
+            progress.say_again(shared.now_ms);
         }
+        self.progress.insert(from.clone(), progress);
         let known = self.record.rows.get(from).cloned();
         if known.is_none_or(|known| report.row.is_newer_than(&known)) && !report.recovering {
             self.record.rows.insert(from.clone(), report.row.clone());
             self.record.rows_version += 1;
-            for progress in self.progress.values_mut() {
-                progress.next_ms = progress.next_ms.min(shared.now_ms);
-                progress.pause_ms = 0;
-            }
         }
+        self.spread_news(shared.now_ms);
         self.hear_expired(&report.results, have, shared);
         self.hear_results(report.results, shared, out);
         self.void_refused(shared, out);
+    }
+
+    /// How the replicas are is told soon, and not at once: it changes with everything that any site does, and goes along
+    /// with the next entry if there is one.
+    fn spread_news(&mut self, now_ms: u64) {
+        let (last, rows_version) = (self.log.last(), self.record.rows_version);
+        for progress in self.progress.values_mut() {
+            if progress.have == Some(last) && progress.rows_version != rows_version {
+                progress.next_ms = progress.next_ms.min(now_ms + NEWS_MS);
+                progress.pause_ms = 0;
+            }
+        }
     }
 
     /// What one site has given up as too late is too late. That site may forget it with its disk, and this one's clock
@@ -483,6 +517,27 @@ impl Replicant {
             }
         }
         all || (shared.planted(Bug::ForgetTombstone))
+    }
+}
+
+impl Progress {
+    /// True if it can be sent what it was not sent yet. What it was sent first comes from [`Progress::say_again`].
+    fn takes_more(&self, last: u64) -> bool {
+        let room = self.have.unwrap_or(0) + IN_FLIGHT_MAX as u64;
+        self.sent.is_some_and(|sent| sent < last && sent < room)
+    }
+
+    /// True if it has answered everything that was sent to it.
+    fn has_nothing_under_way(&self, report: &Report, shared: &Shared) -> bool {
+        let (boot, sent_ms) = report.heard;
+        self.sent.is_none() || (boot == shared.boot && sent_ms >= self.sent_ms)
+    }
+
+    /// From what it is known to have, at once.
+    pub(super) fn say_again(&mut self, now_ms: u64) {
+        self.next_ms = now_ms;
+        self.pause_ms = 0;
+        self.sent = None;
     }
 }
 

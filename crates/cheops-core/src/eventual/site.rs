@@ -1,6 +1,6 @@
 //! One site: events in, records and effects out.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use cheops_model::SiteName;
 
@@ -9,6 +9,7 @@ use super::message::{Message, Row};
 use super::places::Places;
 use super::planted::Bug;
 use super::replicant::{Doing, Recovery, Replicant};
+use super::rest::Wrote;
 use super::send::Report;
 use super::shared::{Asker, OutboxRecord, Shared, Timer};
 use super::shelf::Shelf;
@@ -136,6 +137,8 @@ pub struct Site {
     /// Whose each operation is that is not finished.
     pub(super) places: Places,
     pub(super) forwards: BTreeMap<OperationId, Forward>,
+    /// Changed by reports that nothing has followed from yet: not written.
+    pub(super) heard: BTreeSet<ReplicantId>,
     pub(super) shared: Shared,
     /// How far peers have told what they share with this disk, of those that have told a part.
     pub(super) told: BTreeMap<SiteName, ReplicantId>,
@@ -194,6 +197,7 @@ impl Site {
             self.drive(id, out);
         }
         self.retire(out);
+        self.save_heard(out);
         self.quarantined.append(&mut self.replicants.unreadable);
         let earliest = self.shared.earliest();
         if earliest != self.wake_ms {
@@ -253,11 +257,30 @@ impl Site {
             self.lose(id);
             return;
         }
-        let wrote = replicant.save(shared, out);
-        replicant.place(&mut self.places);
         let next = replicant.wake_at(shared);
+        let later = self.heard.contains(&id) && next.is_some() && !replicant.log.is_dirty();
+        let wrote = if later && !out.speaks() {
+            Wrote::Nothing
+        } else {
+            self.heard.remove(&id);
+            replicant.save(shared, out)
+        };
+        replicant.place(&mut self.places);
         shared.arm(Timer::Replicant(id), next);
         self.settle_down(id, (wrote, next), out);
+    }
+
+    /// Writes what reports have changed, with whatever else is written or said. A report that nothing follows from need not be
+    /// durable: nobody was told that it was heard, so that it is told again.
+    fn save_heard(&mut self, out: &mut Output) {
+        if !out.speaks() {
+            return;
+        }
+        while let Some(id) = self.heard.pop_first() {
+            if let Some(replicant) = self.replicants.get_mut(&id) {
+                replicant.save(&self.shared, out);
+            }
+        }
     }
 
     fn receive(&mut self, from: SiteName, envelope: Envelope, out: &mut Output) {
@@ -383,7 +406,10 @@ impl Site {
                     heard,
                 };
                 match self.replicants.get_mut(&id) {
-                    Some(replicant) => replicant.on_report(from, report, &mut self.shared, out),
+                    Some(replicant) => {
+                        replicant.on_report(from, report, &mut self.shared, out);
+                        self.heard.insert(id);
+                    }
                     None => self
                         .shared
                         .send(from, Message::Unknown { replicant: id }, out),
@@ -574,7 +600,7 @@ impl Site {
                 continue;
             }
             if let Some(progress) = replicant.progress.get_mut(site) {
-                progress.next_ms = now_ms;
+                progress.say_again(now_ms);
             }
             replicant.report_ms = replicant.report_ms.min(now_ms);
             if let Some(candidacy) = &mut replicant.candidacy {

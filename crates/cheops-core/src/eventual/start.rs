@@ -1,6 +1,6 @@
 //! The start: what is on disk becomes a site again; what cannot be read is named.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use cheops_model::SiteName;
@@ -65,6 +65,7 @@ impl Site {
         shared.bug = bug;
         let forwards = BTreeMap::new();
         let mut site = Site {
+            heard: BTreeSet::new(),
             replicants,
             places: Places::default(),
             forwards,

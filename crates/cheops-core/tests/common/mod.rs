@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 
 use cheops_core::eventual::{Archive, Reader, Tuning};
+use cheops_core::limits::{NEWS_MS, REPORT_MS};
 use cheops_core::operation::{DoubtBy, Fields, Kind};
 use cheops_core::{
     Answer, Birth, Call, CallId, Change, ClientId, Effect, Envelope, Event, MeshKey, Now,
@@ -158,8 +159,16 @@ impl Bench {
         }
     }
 
-    /// Delivers everything that is on its way, and what follows from it.
+    /// Delivers everything that is on its way, and what follows from it, also what is told a little later.
     pub fn settle(&mut self) {
+        self.deliver();
+        for _ in 0..2 {
+            self.pass(NEWS_MS + REPORT_MS);
+        }
+    }
+
+    /// Delivers everything that is on its way, and what follows from it at once.
+    pub fn deliver(&mut self) {
         for _ in 0..200 {
             if self.posts.is_empty() {
                 return;
@@ -172,12 +181,17 @@ impl Bench {
         }
     }
 
-    /// Lets time pass.
-    pub fn wait(&mut self, ms: u64) {
+    fn pass(&mut self, ms: u64) {
         self.now_ms += ms;
         for site in self.sites.keys().cloned().collect::<Vec<_>>() {
             self.step(site.as_str(), Event::Tick);
         }
+        self.deliver();
+    }
+
+    /// Lets time pass.
+    pub fn wait(&mut self, ms: u64) {
+        self.pass(ms);
         self.settle();
     }
 
