@@ -13,6 +13,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, bail};
+use cheops_plot::{Across, Scale, Series, chart};
 use clap::Args;
 
 use crate::bench::{process, say};
@@ -42,6 +43,9 @@ pub(crate) struct BlobsArgs {
     /// The agent's program; built with `cargo build --profile dist`
     #[arg(long, default_value = "target/dist/cheops")]
     agent: PathBuf,
+    /// Where to put a picture of how much had come when
+    #[arg(long)]
+    plot: Option<PathBuf>,
 }
 
 /// How long a cut lasts: longer than it takes both sides to notice it.
@@ -66,17 +70,22 @@ pub(crate) fn run(args: &BlobsArgs) -> anyhow::Result<()> {
     let started = Instant::now();
     let mut content = Content::new(args.mib << 20);
     let mut uploaded = Duration::ZERO;
+    let mut came = Vec::new();
     let busy = measure(&stage, |stage| {
         let operation = stage.upload(&image, &mut content)?;
         uploaded = started.elapsed();
-        for number in 1..=args.cuts {
-            // The last stretch is not cut: it would be waited for.
-            let upto = (args.mib << 20) * number / (args.cuts + 1);
-            stage.wait_received(&operation, upto, PATIENCE)?;
-            stage.cut_for(CUT_TIME)?;
-            say(&format!("cut {number} after {} MiB", upto >> 20));
-        }
-        stage.wait_applied(&operation, PATIENCE)
+        let brought;
+        (came, brought) = stage.watch(&operation, started, || {
+            for number in 1..=args.cuts {
+                // The last stretch is not cut: it would be waited for.
+                let upto = (args.mib << 20) * number / (args.cuts + 1);
+                stage.wait_received(&operation, upto, PATIENCE)?;
+                stage.cut_for(CUT_TIME)?;
+                say(&format!("cut {number} after {} MiB", upto >> 20));
+            }
+            stage.wait_applied(&operation, PATIENCE)
+        });
+        brought
     })?;
     let took = started.elapsed();
     let bytes = content.bytes();
@@ -110,7 +119,23 @@ pub(crate) fn run(args: &BlobsArgs) -> anyhow::Result<()> {
         );
     }
     say("whole on both sites, by their own checksums");
-    Ok(())
+    match &args.plot {
+        Some(file) => Ok(std::fs::write(file, draw(came, args.mib))?),
+        None => Ok(()),
+    }
+}
+
+fn draw(came: Vec<(f64, f64)>, mib: u64) -> String {
+    let lines = [Series {
+        name: "at site 2".to_owned(),
+        points: came,
+    }];
+    let across = Across {
+        name: "seconds",
+        scale: Scale::Linear,
+    };
+    let title = "A content on its way over a link that is cut";
+    chart(title, across, "MiB", mib as f64 * 1.1, &lines)
 }
 
 /// Asks small things over the link while `work` is done.

@@ -6,6 +6,7 @@ use std::net::SocketAddr;
 use std::num::NonZeroU64;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, bail};
@@ -18,6 +19,9 @@ use tokio::runtime::Runtime;
 use super::BlobsArgs;
 use super::client::{Connection, Content};
 use crate::bench::free_address;
+
+/// How often it is looked how much has come.
+const LOOK_EVERY: Duration = Duration::from_millis(250);
 
 /// Everything that runs; it ends with the value.
 pub(super) struct Stage {
@@ -201,6 +205,33 @@ impl Stage {
     pub(super) fn wait_applied(&self, operation: &str, patience: Duration) -> anyhow::Result<()> {
         self.wait_until("it is applied", patience, |stage| {
             Ok((stage.step(operation)?["state"] == "applied").then_some(()))
+        })
+    }
+
+    /// While `work` is done: how many MiB have come to site 2, by seconds since then.
+    pub(super) fn watch<T>(
+        &self,
+        operation: &str,
+        since: Instant,
+        work: impl FnOnce() -> T,
+    ) -> (Vec<(f64, f64)>, T) {
+        let done = AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            let watcher = scope.spawn(|| {
+                let mut seen = Vec::new();
+                while !done.load(Ordering::Relaxed) {
+                    // Once it is applied, nothing is on its way any more.
+                    let step = self.step(operation).ok();
+                    let received = step.and_then(|step| step["received"].as_u64());
+                    let mib = received.map(|bytes| bytes as f64 / f64::from(1 << 20));
+                    seen.extend(mib.map(|mib| (since.elapsed().as_secs_f64(), mib)));
+                    std::thread::sleep(LOOK_EVERY);
+                }
+                seen
+            });
+            let worked = work();
+            done.store(true, Ordering::Relaxed);
+            (watcher.join().unwrap_or_default(), worked)
         })
     }
 
