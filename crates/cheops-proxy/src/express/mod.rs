@@ -17,6 +17,7 @@ mod inbound;
 mod lines;
 mod outbound;
 mod passing;
+mod pipe;
 mod request;
 mod scratch;
 pub mod seam;
@@ -38,11 +39,13 @@ use crate::intake::Intake;
 use crate::limits;
 use crate::replicate::{Answered, Changes, Look};
 use crate::sweep::Place;
+use crate::transport::Transport;
 use answer::Plain;
 pub(crate) use begun::Begun;
 use inbound::After;
 use outbound::Ticket;
-use passing::Passing;
+use passing::{Passing, Waiting};
+pub(crate) use pipe::Pipes;
 use scratch::Held;
 pub(crate) use scratch::Scratch;
 
@@ -56,10 +59,10 @@ pub(crate) enum Next {
 }
 
 /// Passes requests on for as long as they are ordinary.
-pub(crate) async fn serve<S>(connection: &Rc<Connection>, stream: &mut Intake<S>) -> Next
-where
-    S: AsyncRead + AsyncWrite + Unpin,
-{
+pub(crate) async fn serve<S: Transport>(
+    connection: &Rc<Connection>,
+    stream: &mut Intake<S>,
+) -> Next {
     let _rest = connection.idle.rest();
     let place = connection.worker.sweep.place();
     let mut way = Way {
@@ -146,10 +149,7 @@ enum Heard {
     Gone,
 }
 
-impl<S> Way<'_, S>
-where
-    S: AsyncRead + AsyncWrite + Unpin,
-{
+impl<S: Transport> Way<'_, S> {
     /// Waits for a request, and sends it to the service if it is ordinary.
     fn poll_ask(&mut self, cx: &mut Context<'_>) -> Poll<Asked> {
         let (worker, idle) = (&self.connection.worker, &self.connection.idle);
@@ -279,7 +279,7 @@ where
         };
         match inbound::write_now(self.stream, scratch, body, cx) {
             Ok(rest) => {
-                passing.rest = rest;
+                passing.waiting = rest.map(Waiting::InBuffer);
                 Poll::Ready(Heard::Plain(passing))
             }
             Err(_) => Poll::Ready(Heard::Gone),
@@ -307,7 +307,7 @@ where
         let surplus = plain.rest.len() > plain.length;
         let passing = Passing {
             left: plain.length - came,
-            rest: None,
+            waiting: None,
             keeps: plain.keeps && !surplus && trip.unsent.is_empty(),
             after,
         };
