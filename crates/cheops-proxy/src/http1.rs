@@ -10,19 +10,16 @@ use std::rc::Rc;
 use hyper::server::conn::http1::{Builder, UpgradeableConnection};
 use hyper::service::service_fn;
 use hyper_util::rt::TokioIo;
-use tokio::io::{AsyncRead, AsyncWrite};
 
 use crate::entry::{self, Connection};
 use crate::express::{self, Next};
 use crate::intake::Intake;
 use crate::limits;
 use crate::sweep::Outcome;
+use crate::transport::Transport;
 
 /// Serves a client until either ends it.
-pub(crate) async fn speak<S>(connection: Rc<Connection>, stream: S)
-where
-    S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
-{
+pub(crate) async fn speak<S: Transport>(connection: Rc<Connection>, stream: S) {
     let mut stream = Intake::new(stream, connection.signs.clone());
     while express::serve(&connection, &mut stream).await == Next::Library {
         match serve(connection.clone(), stream).await {
@@ -33,10 +30,10 @@ where
 }
 
 /// Serves a client for as long as it asks. The connection, if it can go on.
-async fn serve<S>(connection: Rc<Connection>, mut stream: Intake<S>) -> Option<Intake<S>>
-where
-    S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
-{
+async fn serve<S: Transport>(
+    connection: Rc<Connection>,
+    mut stream: Intake<S>,
+) -> Option<Intake<S>> {
     let (worker, doorway) = (connection.worker.clone(), connection.doorway.clone());
     let (idle, signs) = (connection.idle.clone(), connection.signs.clone());
     loop {

@@ -12,8 +12,10 @@ use std::task::{Context, Poll, ready};
 
 use bytes::{Buf, Bytes};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::net::TcpStream;
 
 use crate::framing::Framing;
+use crate::transport::Transport;
 
 /// Nothing that HTTP lets stand in a head or before a chunk.
 const POISON: &[u8] = b"\0";
@@ -70,6 +72,13 @@ impl<S> Intake<S> {
         unused.advance(lines.count());
         self.held = unused;
         !self.held.is_empty()
+    }
+}
+
+impl<S: Transport> Intake<S> {
+    /// The socket, if it can be written to as it is: nothing that was written waits here.
+    pub(crate) fn bare(&self) -> Option<&TcpStream> {
+        self.stream.bare()
     }
 }
 

@@ -47,6 +47,7 @@ mod scope;
 mod service;
 mod socket;
 mod sweep;
+mod transport;
 mod tunnel;
 mod upgrade;
 mod worker;

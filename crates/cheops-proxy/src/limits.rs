@@ -83,6 +83,19 @@ pub const HEAD_BYTES_MAX: usize = 64 * 1024;
 /// replicants (a longer one is left to the HTTP library), and the longest head of one.
 pub const SERVICE_BUFFER_BYTES_MAX: usize = 128 * 1024;
 
+/// Bytes of a body still to come for which a pipe of the kernel is used: to copy fewer costs as much as
+/// the two further calls. Also the smallest pipe: a smaller one would take more calls than copying.
+pub const PIPED_BYTES_MIN: usize = 64 * 1024;
+
+/// What passes through a pipe at once, and what a slow reader can leave in it: the longest that any user may
+/// have (`fs.pipe-max-size`), since of those that were measured it costs least. Where the kernel refuses it,
+/// a pipe is as long as it comes.
+pub const PIPE_BYTES: usize = 1024 * 1024;
+
+/// Pipes of one thread with something in them: 16 MiB of the kernel's memory, which slow readers can hold, a
+/// quarter of what the kernel lets one user have (`fs.pipe-user-pages-soft`). Further bodies are copied.
+pub const PIPES_MAX: usize = 16;
+
 /// Concurrent requests on one HTTP/2 connection of a client.
 pub const CLIENT_STREAMS_MAX: u32 = 256;
 

@@ -16,7 +16,6 @@ use hyper::service::service_fn;
 use hyper::upgrade::Upgraded;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use socket2::{Domain, Protocol, Socket, Type};
-use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream};
 use tokio_rustls::TlsAcceptor;
 
@@ -28,6 +27,7 @@ use crate::limits;
 use crate::mesh;
 use crate::pulse::{Patience, Pulse};
 use crate::sweep::{Idle, Outcome};
+use crate::transport::Transport;
 use crate::worker::Worker;
 
 /// How many connections may wait to be accepted.
@@ -188,10 +188,7 @@ pub(crate) async fn serve_tunnel(connection: Rc<Connection>, tunnel: Upgraded) {
     }
 }
 
-async fn serve_secured<S>(connection: Rc<Connection>, stream: S, tls: TlsAcceptor)
-where
-    S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
-{
+async fn serve_secured<S: Transport>(connection: Rc<Connection>, stream: S, tls: TlsAcceptor) {
     let worker = connection.worker.clone();
     let first_bytes = first_bytes(&connection);
     let accepting = pin!(tls.accept(stream));
@@ -212,10 +209,7 @@ fn first_bytes(connection: &Connection) -> Patience {
 /// HTTP with a client, until either ends it.
 ///
 /// What only some connections need is boxed: a task is as large as the largest of what it may do.
-async fn speak<S>(connection: Rc<Connection>, stream: S, http2: bool)
-where
-    S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
-{
+async fn speak<S: Transport>(connection: Rc<Connection>, stream: S, http2: bool) {
     let _open = connection.worker.opened();
     if http2 {
         Box::pin(speak_http2(connection, stream)).await;
@@ -224,10 +218,7 @@ where
     }
 }
 
-async fn speak_http2<S>(connection: Rc<Connection>, stream: S)
-where
-    S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
-{
+async fn speak_http2<S: Transport>(connection: Rc<Connection>, stream: S) {
     let (worker, doorway) = (connection.worker.clone(), connection.doorway.clone());
     let idle = Some(connection.idle.clone());
     let answer = service_fn(move |request| entry::serve(connection.clone(), request));

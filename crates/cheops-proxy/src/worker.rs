@@ -16,7 +16,7 @@ use tokio::sync::{mpsc, watch};
 
 use crate::correlation::Correlation;
 use crate::doorway::Doorway;
-use crate::express::Scratch;
+use crate::express::{Pipes, Scratch};
 use crate::headers::Stamps;
 use crate::home::Homes;
 use crate::limits;
@@ -81,6 +81,7 @@ impl Seed {
             picture: RefCell::new(self.links.picture.borrow().clone()),
             sweep: Sweep::default(),
             scratch: RefCell::default(),
+            pipes: Rc::default(),
             stop: self.stop,
             open: self.open,
             seated: self.seated,
@@ -153,6 +154,8 @@ pub(crate) struct Worker {
     pub(crate) stop: watch::Receiver<bool>,
     /// What its connections read into and write from, one at a time.
     pub(crate) scratch: RefCell<Scratch>,
+    /// What long bodies pass through.
+    pub(crate) pipes: Rc<Pipes>,
     services: RefCell<Vec<Rc<Service>>>,
     doorways: RefCell<Vec<(u64, Rc<Doorway>)>>,
     picture: RefCell<Arc<Picture>>,

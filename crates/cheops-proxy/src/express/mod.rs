@@ -16,6 +16,8 @@ mod begun;
 mod inbound;
 mod lines;
 mod outbound;
+mod passing;
+mod pipe;
 mod request;
 mod scratch;
 pub mod seam;
@@ -37,10 +39,13 @@ use crate::intake::Intake;
 use crate::limits;
 use crate::replicate::{Answered, Changes, Look};
 use crate::sweep::Place;
+use crate::transport::Transport;
 use answer::Plain;
 pub(crate) use begun::Begun;
-use inbound::{After, Rest};
+use inbound::After;
 use outbound::Ticket;
+use passing::{Passing, Waiting};
+pub(crate) use pipe::Pipes;
 use scratch::Held;
 pub(crate) use scratch::Scratch;
 
@@ -54,10 +59,10 @@ pub(crate) enum Next {
 }
 
 /// Passes requests on for as long as they are ordinary.
-pub(crate) async fn serve<S>(connection: &Rc<Connection>, stream: &mut Intake<S>) -> Next
-where
-    S: AsyncRead + AsyncWrite + Unpin,
-{
+pub(crate) async fn serve<S: Transport>(
+    connection: &Rc<Connection>,
+    stream: &mut Intake<S>,
+) -> Next {
     let _rest = connection.idle.rest();
     let place = connection.worker.sweep.place();
     let mut way = Way {
@@ -144,21 +149,7 @@ enum Heard {
     Gone,
 }
 
-/// An answer on its way.
-struct Passing {
-    /// Bytes of its body that have not come.
-    left: usize,
-    /// What the client has not taken yet.
-    rest: Option<Rest>,
-    /// Whether the service's connection can be used again.
-    keeps: bool,
-    after: After,
-}
-
-impl<S> Way<'_, S>
-where
-    S: AsyncRead + AsyncWrite + Unpin,
-{
+impl<S: Transport> Way<'_, S> {
     /// Waits for a request, and sends it to the service if it is ordinary.
     fn poll_ask(&mut self, cx: &mut Context<'_>) -> Poll<Asked> {
         let (worker, idle) = (&self.connection.worker, &self.connection.idle);
@@ -288,7 +279,7 @@ where
         };
         match inbound::write_now(self.stream, scratch, body, cx) {
             Ok(rest) => {
-                passing.rest = rest;
+                passing.waiting = rest.map(Waiting::InBuffer);
                 Poll::Ready(Heard::Plain(passing))
             }
             Err(_) => Poll::Ready(Heard::Gone),
@@ -316,7 +307,7 @@ where
         let surplus = plain.rest.len() > plain.length;
         let passing = Passing {
             left: plain.length - came,
-            rest: None,
+            waiting: None,
             keeps: plain.keeps && !surplus && trip.unsent.is_empty(),
             after,
         };
@@ -345,58 +336,6 @@ where
         self.place.watch(idle, cx);
         let gone = self.poll_gone(scratch, cx);
         gone.map(|()| Heard::Gone)
-    }
-
-    /// Passes on what is left of an answer. `None` if nothing can follow it.
-    async fn pass_on(&mut self, mut trip: Trip, passing: Passing) -> Option<()> {
-        let Passing {
-            mut left,
-            mut rest,
-            keeps,
-            after,
-        } = passing;
-        loop {
-            if let Some(mut rest) = rest.take() {
-                let written = poll_fn(|cx| rest.poll_write(self.stream, cx)).await;
-                let mut scratch = self.connection.worker.scratch.borrow_mut();
-                scratch.give_back(rest.into_buffer());
-                written.ok()?;
-            }
-            if left == 0 {
-                break;
-            }
-            (left, rest) = poll_fn(|cx| self.poll_piece(&mut trip, left, cx)).await?;
-        }
-        if keeps {
-            trip.lease.give_back();
-        }
-        if after == After::Close {
-            let _ = poll_fn(|cx| Pin::new(&mut *self.stream).poll_shutdown(cx)).await;
-            return None;
-        }
-        Some(())
-    }
-
-    /// Passes on what has come of a body, and tells what is left of it then. `None` if either end has
-    /// gone: half an answer cannot be mended, so the other end is told by the end of its connection.
-    fn poll_piece(
-        &mut self,
-        trip: &mut Trip,
-        left: usize,
-        cx: &mut Context<'_>,
-    ) -> Poll<Option<(usize, Option<Rest>)>> {
-        let scratch = &mut *self.connection.worker.scratch.borrow_mut();
-        let most = left.min(scratch.bytes.len());
-        let Poll::Ready(taken) = trip.poll_read(&mut scratch.bytes[..most], cx) else {
-            let gone = self.poll_gone(scratch, cx);
-            return gone.map(|()| None);
-        };
-        if taken == 0 {
-            return Poll::Ready(None);
-        }
-        scratch.out.clear();
-        let written = inbound::write_now(self.stream, scratch, 0..taken, cx);
-        Poll::Ready(written.ok().map(|rest| (left - taken, rest)))
     }
 
     /// Lets the next requests of the service go by the library. That it hung up says nothing of how it answers.

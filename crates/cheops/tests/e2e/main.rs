@@ -13,6 +13,7 @@ mod bodies;
 mod cuts;
 mod disks;
 mod express;
+mod express_long;
 mod failover;
 mod forward;
 mod headers;

@@ -11,6 +11,7 @@ use rustls::{ClientConfig, RootCertStore};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
+use tokio_rustls::client::TlsStream;
 
 use crate::common::agent::run;
 use crate::common::client::raw;
@@ -18,7 +19,7 @@ use crate::common::setup::Setup;
 
 /// A certificate for a listener, and keys that say where it is. The names are a mesh's, which
 /// serve as well as any.
-fn certificate(folder: &Path) -> String {
+pub(crate) fn certificate(folder: &Path) -> String {
     identity::init("other", folder, &["web".parse().unwrap()]).unwrap();
     let file = |name: &str| folder.join("web").join(name);
     format!(
@@ -28,7 +29,12 @@ fn certificate(folder: &Path) -> String {
     )
 }
 
-async fn ask(address: SocketAddr, authority: &Path, protocols: &[&[u8]]) -> (Vec<u8>, String) {
+/// A connection that speaks one of these protocols.
+pub(crate) async fn connect(
+    address: SocketAddr,
+    authority: &Path,
+    protocols: &[&[u8]],
+) -> TlsStream<TcpStream> {
     let mut roots = RootCertStore::empty();
     roots
         .add(CertificateDer::from_pem_file(authority).unwrap())
@@ -42,10 +48,14 @@ async fn ask(address: SocketAddr, authority: &Path, protocols: &[&[u8]]) -> (Vec
     config.alpn_protocols = protocols.iter().map(|name| name.to_vec()).collect();
     let stream = TcpStream::connect(address).await.unwrap();
     let name = "cheops.mesh".try_into().unwrap();
-    let mut stream = TlsConnector::from(Arc::new(config))
+    TlsConnector::from(Arc::new(config))
         .connect(name, stream)
         .await
-        .unwrap();
+        .unwrap()
+}
+
+async fn ask(address: SocketAddr, authority: &Path, protocols: &[&[u8]]) -> (Vec<u8>, String) {
+    let mut stream = connect(address, authority, protocols).await;
     let chosen = stream
         .get_ref()
         .1

@@ -186,6 +186,15 @@ impl Agent {
         open.unwrap().count()
     }
 
+    /// How many ends of pipes it holds.
+    pub(crate) fn pipes(&self) -> usize {
+        let open = std::fs::read_dir(format!("/proc/{}/fd", self.id())).unwrap();
+        // One that was closed meanwhile is none.
+        let links = open.flatten().filter_map(|end| end.path().read_link().ok());
+        let is_pipe = |link: &PathBuf| link.to_string_lossy().starts_with("pipe:");
+        links.filter(is_pipe).count()
+    }
+
     /// The most memory it ever held, in bytes.
     pub(crate) fn memory_peak(&self) -> u64 {
         let status = std::fs::read_to_string(format!("/proc/{}/status", self.id())).unwrap();
