@@ -18,7 +18,7 @@ const BYTES: usize = 32;
 pub struct MeshSecret([u8; BYTES]);
 
 impl MeshSecret {
-    pub(super) fn generate() -> MeshSecret {
+    pub(crate) fn generate() -> MeshSecret {
         MeshSecret(rand::random())
     }
 

@@ -1,12 +1,13 @@
 //! Many replicants at once, for measurements: made by the protocol itself between this site and another that exists
 //! only meanwhile, and written as an agent writes them. Nothing else uses this.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::path::Path;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use cheops_core::eventual::{Archive, Mark, Tuning};
+use cheops_core::limits::{NEWS_MS, REPORT_MS};
 use cheops_core::operation::{DoubtBy, Kind};
 use cheops_core::{
     Birth, Change, ClientId, Effect, Envelope, Event, MeshKey, Now, Operation, OperationId,
@@ -62,6 +63,7 @@ pub fn populate(data_dir: &Path, wanted: &Population) -> Result<Vec<String>, Str
         for _ in 0..count {
             pair.make(wanted, shard);
         }
+        pair.calm_down();
         let changes = pair.records()?;
         names.extend(changes.iter().filter_map(name_in));
         disk.persist(shard, changes)
@@ -122,7 +124,8 @@ fn name_in(change: &Change) -> Option<String> {
 /// Two sites in one hand.
 struct Pair {
     sites: [Half; 2],
-    posts: Vec<(usize, Envelope)>,
+    posts: VecDeque<(usize, Envelope)>,
+    now_ms: u64,
 }
 
 struct Half {
@@ -177,8 +180,12 @@ impl Pair {
                 records,
             }
         });
-        let posts = Vec::new();
-        let mut pair = Pair { sites, posts };
+        let posts = VecDeque::new();
+        let mut pair = Pair {
+            sites,
+            posts,
+            now_ms: 1,
+        };
         for (at, out) in outs.into_iter().enumerate() {
             pair.finish(at, out);
         }
@@ -226,7 +233,7 @@ impl Pair {
     }
 
     fn settle(&mut self) {
-        while let Some((to, envelope)) = self.posts.pop() {
+        while let Some((to, envelope)) = self.posts.pop_front() {
             let from = self.sites[1 - to].name.clone();
             self.step(to, Event::Message { from, envelope });
         }
@@ -234,9 +241,21 @@ impl Pair {
 
     fn step(&mut self, at: usize, event: Event) {
         let mut out = Output::new();
-        let now = Now { monotonic_ms: 2 };
-        self.sites[at].site.step(now, event, &mut out);
+        let monotonic_ms = self.now_ms;
+        let site = &mut self.sites[at].site;
+        site.step(Now { monotonic_ms }, event, &mut out);
         self.finish(at, out);
+    }
+
+    /// Lets so much time pass that both have told each other everything.
+    fn calm_down(&mut self) {
+        for _ in 0..3 {
+            self.now_ms += REPORT_MS + NEWS_MS;
+            for at in [0, 1] {
+                self.step(at, Event::Tick);
+                self.settle();
+            }
+        }
     }
 
     fn finish(&mut self, at: usize, out: Output) {
@@ -255,7 +274,7 @@ impl Pair {
         half.site.rest();
         for effect in stored.unwrap_or_else(|never| match never {}) {
             match effect {
-                Effect::Send { envelope, .. } => self.posts.push((1 - at, envelope)),
+                Effect::Send { envelope, .. } => self.posts.push_back((1 - at, envelope)),
                 Effect::Call { id, .. } => {
                     let local: u128 = rand::random();
                     let outcome = Outcome::Applied {
@@ -286,5 +305,27 @@ impl Pair {
             value: Some(value),
         };
         Ok(all.map(change).collect())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_made_rests_and_has_names_of_its_own() {
+        let folder = tempfile::tempdir().unwrap();
+        let site = |name: &str| SiteName::new(name).unwrap();
+        let wanted = Population {
+            here: site("site1"),
+            other: site("site2"),
+            secret: MeshSecret::generate(),
+            service: "image".to_owned(),
+            count: TOGETHER + 3,
+        };
+        let mut names = populate(folder.path(), &wanted).unwrap();
+        names.sort();
+        names.dedup();
+        assert_eq!(names.len(), wanted.count);
     }
 }
