@@ -101,6 +101,7 @@ def lapsed(story):
     with cut_off(story):
         status, headers, made = http(url, token, "POST", body, {"X-Scope": BOTH})
         story.check("made at DC 1", status == 201, status)
+        story.check_kept_nowhere("the waiting operation's token is not", token)
         story.run("alice", "token", "revoke", token)
     agents.wait_connected(story.bed)
     if status != 201:
