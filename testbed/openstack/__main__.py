@@ -31,7 +31,7 @@ def arguments():
     parser.add_argument("--services", default=",".join(s.name for s in SERVICES),
                         help="identity,image (or keystone,glance) alone need no root and no Debian package")
     parser.add_argument("--tests", default=transparency.TESTS, metavar="REGEX",
-                        help="with tempest: which (by default some 400 of identity, image, compute)")
+                        help="with tempest: which (by default 441 of identity, image, compute)")
     return parser.parse_args()
 
 

@@ -101,6 +101,8 @@ def client(bed):
 def agent():
     """The agent's program: built here, unless one is named."""
     given = os.environ.get("CHEOPS_BIN")
+    if given and not shutil.which(given):
+        sys.exit(f"CHEOPS_BIN names no program: {given}")
     if given:
         return given
     if not shutil.which("cargo"):

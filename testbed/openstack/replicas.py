@@ -79,7 +79,9 @@ def by_accident(story):
     other = story.read("alice", *WORDS, "--id", taken, scope=at("DC 2"))
     story.check("somebody's image at DC 2", bool(other) and other["id"] == taken)
     succeeded, said, _ = story.run("alice", "image", "set", taken, "--property", "colour=red", scope=BOTH)
-    story.check("it is no image of both: refused, and says why", not succeeded, said)
+    story.check("it is no image of both: refused", not succeeded, said)
+    status, said = patched(story, taken)
+    story.check("and whoever does not look first is told why", status == 409 and "adopt" in said, said)
     made = story.read("alice", *WORDS, "--id", taken, scope=BOTH)
     story.check("made at DC 1, which has none", bool(made) and made["id"] == taken)
     refused = soon(lambda: states(story, taken).get("DC 2") == "diverged")
@@ -93,6 +95,15 @@ def by_accident(story):
     behind(story, "DC 2", f"/v2/images/{taken}", method="DELETE")
 
 
+def patched(story, image):
+    """The client looks for an image before it changes it; this does not."""
+    token = (story.read("alice", "token", "issue") or {}).get("id", "")
+    url = f"{story.bed.sites[0].url(service('image'))}/v2/images/{image}"
+    how = {"X-Scope": BOTH, "Content-Type": "application/openstack-images-v2.1-json-patch"}
+    status, _, said = http(url, token, "PATCH", [{"op": "add", "path": "/colour", "value": "red"}], how)
+    return status, said.get("detail", "")
+
+
 def lapsed(story):
     story.say("\n# a token that is revoked while its operation waits for DC 2")
     token = (story.read("alice", "token", "issue") or {}).get("id", "")
@@ -101,6 +112,7 @@ def lapsed(story):
     with cut_off(story):
         status, headers, made = http(url, token, "POST", body, {"X-Scope": BOTH})
         story.check("made at DC 1", status == 201, status)
+        story.check_kept_nowhere("the waiting operation's token is not", token)
         story.run("alice", "token", "revoke", token)
     agents.wait_connected(story.bed)
     if status != 201:

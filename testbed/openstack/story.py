@@ -63,6 +63,14 @@ class Story:
         rows = self.read(cloud, kind, "list", scope=scope)
         return None if rows is None else [row["Name"] for row in rows]
 
+    def check_kept_nowhere(self, what, text):
+        """In no file and no log of the agents."""
+        files = [file for site in self.bed.sites for file in (site.folder / "agent").rglob("*")]
+        files += self.bed.logs.glob("agent-*.log")
+        files = [file for file in files if file.is_file()]
+        found = [file.name for file in files if text.encode() in file.read_bytes()]
+        self.check(f"{what} in {len(files)} files", files and text and not found, found or "")
+
 
 def tell(bed):
     story = Story(bed)
@@ -74,6 +82,7 @@ def tell(bed):
         server_here(story)
         server_shared(story)
         first_of(story)
+        site_down(story)
         cut_off(story)
     wrong_scopes(story)
     sdk(story)
@@ -165,6 +174,24 @@ def first_of(story):
     sites.wait_up(story.bed, story.bed.sites[0], service("compute"))
 
 
+def site_down(story):
+    story.say("\n# the same while all of DC 1 is down, its agent too: asked at DC 2")
+    bed, site = story.bed, story.bed.sites[0]
+    processes.stop(bed, [name for name in processes.running(bed) if name.endswith(f"-{site.cloud}")])
+    made = story.read("dc2", *SERVER, scope="{ compute: DC 1; DC 2 }")
+    story.check("ACTIVE", bool(made) and made["status"] == "ACTIVE", made and f"{made['id']} {made['image']}")
+    rows = story.read("dc2", "server", "list", "--all-projects", "--no-name-lookup") or []
+    story.check("it is at DC 2", [row["Name"] for row in rows] == ["my-vm"])
+    succeeded, said, took = story.run("dc2", *SERVER, scope="{ compute: DC 1 }")
+    story.check("DC 1 alone is refused", not succeeded and "503" in said, f"{took:.1f} s: {said}")
+    story.run("dc2", "server", "delete", "my-vm", "--wait")
+    agents.begin(bed, install.agent(), [site])
+    for each in bed.services:
+        sites.begin(bed, site, each)
+        sites.wait_up(bed, site, each)
+    agents.wait_connected(bed)
+
+
 def cut_off(story):
     story.say("\n# DC 2 is cut off: its agent answers nobody")
     agent = processes.running(story.bed)["agent-dc2"]
@@ -221,8 +248,4 @@ def no_token_kept(story):
     story.say("\n# what the agents keep")
     token = (story.read("alice", "token", "issue") or {}).get("id", "")
     story.check("a token begins as expected", token.startswith(TOKEN))
-    files = [file for site in story.bed.sites for file in (site.folder / "agent").rglob("*")]
-    files += story.bed.logs.glob("agent-*.log")
-    files = [file for file in files if file.is_file()]
-    found = [file.name for file in files if TOKEN.encode() in file.read_bytes()]
-    story.check(f"no token in {len(files)} files", bool(files) and not found, found or "")
+    story.check_kept_nowhere("no token", TOKEN)
