@@ -530,7 +530,8 @@ impl Progress {
     /// True if it has answered everything that was sent to it.
     fn has_nothing_under_way(&self, report: &Report, shared: &Shared) -> bool {
         let (boot, sent_ms) = report.heard;
-        self.sent.is_none() || (boot == shared.boot && sent_ms >= self.sent_ms)
+        let answered = boot == shared.boot && sent_ms >= self.sent_ms;
+        self.sent.is_none() || (answered && !shared.planted(Bug::TrustSent))
     }
 
     /// From what it is known to have, at once.

@@ -8,7 +8,7 @@ use cheops_samples::IdForm;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::sync::Semaphore;
 
-use crate::common::client::Connection;
+use crate::common::client::{Connection, spell};
 use crate::common::eventually;
 use crate::common::mesh::Mesh;
 use crate::common::setup::Setup;
@@ -133,8 +133,9 @@ async fn send(client: &mut Connection, method: &str, target: &str, body: &str) {
             ("Content-Length", &*length),
         ]);
     }
-    client.head(&line, &headers).await;
-    client.write(body.as_bytes()).await;
+    // At once: what comes in two pieces may go by the library.
+    let request = [spell(&line, &headers), body.as_bytes().to_vec()].concat();
+    client.write(&request).await;
 }
 
 /// The answer with its headers that are not the agent's.

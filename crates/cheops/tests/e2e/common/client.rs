@@ -174,7 +174,7 @@ impl Connection {
     }
 }
 
-fn spell(first_line: &str, headers: &[(&str, &str)]) -> Vec<u8> {
+pub(crate) fn spell(first_line: &str, headers: &[(&str, &str)]) -> Vec<u8> {
     let mut text = format!("{first_line}\r\n");
     for (name, value) in headers {
         text.push_str(&format!("{name}: {value}\r\n"));
