@@ -12,6 +12,7 @@ mod follow;
 mod gate;
 mod give_up;
 mod glance;
+mod heard;
 mod log;
 mod make;
 mod members;

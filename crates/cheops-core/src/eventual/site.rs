@@ -9,7 +9,6 @@ use super::message::{Message, Row};
 use super::places::Places;
 use super::planted::Bug;
 use super::replicant::{Doing, Recovery, Replicant};
-use super::rest::Wrote;
 use super::send::Report;
 use super::shared::{Asker, OutboxRecord, Shared, Timer};
 use super::shelf::Shelf;
@@ -257,30 +256,11 @@ impl Site {
             self.lose(id);
             return;
         }
-        let next = replicant.wake_at(shared);
-        let later = self.heard.contains(&id) && next.is_some() && !replicant.log.is_dirty();
-        let wrote = if later && !out.speaks() {
-            Wrote::Nothing
-        } else {
-            self.heard.remove(&id);
-            replicant.save(shared, out)
-        };
         replicant.place(&mut self.places);
+        let next = replicant.wake_at(shared);
         shared.arm(Timer::Replicant(id), next);
+        let wrote = self.save(id, next, out);
         self.settle_down(id, (wrote, next), out);
-    }
-
-    /// Writes what reports have changed, with whatever else is written or said. A report that nothing follows from need not be
-    /// durable: nobody was told that it was heard, so that it is told again.
-    fn save_heard(&mut self, out: &mut Output) {
-        if !out.speaks() {
-            return;
-        }
-        while let Some(id) = self.heard.pop_first() {
-            if let Some(replicant) = self.replicants.get_mut(&id) {
-                replicant.save(&self.shared, out);
-            }
-        }
     }
 
     fn receive(&mut self, from: SiteName, envelope: Envelope, out: &mut Output) {
@@ -406,14 +386,12 @@ impl Site {
                     heard,
                 };
                 match self.replicants.get_mut(&id) {
-                    Some(replicant) => {
-                        replicant.on_report(from, report, &mut self.shared, out);
-                        self.heard.insert(id);
-                    }
+                    Some(replicant) => replicant.on_report(from, report, &mut self.shared, out),
                     None => self
                         .shared
                         .send(from, Message::Unknown { replicant: id }, out),
                 }
+                self.heard.insert(id);
                 self.shared.touched.insert(id);
             }
             Message::Prepare {
