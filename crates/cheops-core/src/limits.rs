@@ -74,6 +74,10 @@ pub const NEWS_MS: u64 = 50;
 /// How soon a follower tells what it has done, if it has just told something else. Far less than a round trip that matters.
 pub const REPORT_MS: u64 = 10;
 
+/// Replicants that reports have changed and that are not written yet. Beyond, they are written at once, all of them: with what
+/// else a step writes, they fit a batch of the store.
+pub const HEARD_MAX: usize = 1_024;
+
 /// How often a service that could not be called is tried again, at first and at most.
 pub const RETRY_MS: (u64, u64) = (100, 5_000);
 

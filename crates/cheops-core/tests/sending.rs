@@ -4,7 +4,7 @@
 
 mod common;
 
-use cheops_core::limits::{IN_FLIGHT_MAX, NEWS_MS, RESEND_MS};
+use cheops_core::limits::{HEARD_MAX, IN_FLIGHT_MAX, NEWS_MS, REPORT_MS, RESEND_MS};
 use cheops_core::{Event, Message, ReplicantId, Table};
 use common::{Bench, applied, create, name, update};
 
@@ -144,4 +144,35 @@ fn a_report_is_written_with_what_follows_from_it() {
     bench.posts.clear();
     bench.start("a", 1);
     assert_eq!(at_a(&bench), 2);
+}
+
+#[test]
+fn so_many_reports_wait_to_be_written_and_no_more() {
+    let mut bench = Bench::new(SITES);
+    let many = HEARD_MAX as u128 + 1;
+    for id in 1..=many {
+        bench.submit("a", id as u64, create(id, SITES));
+        for site in SITES {
+            let (call, _) = bench.call_at(site);
+            bench.outcome(site, call, applied(Some(&id.to_string())));
+            bench.deliver();
+        }
+    }
+    bench.now_ms += REPORT_MS;
+    bench.step("b", Event::Tick);
+    let reports = std::mem::take(&mut bench.posts);
+    assert_eq!(reports.len() as u128, many);
+    let written = |bench: &Bench| {
+        let writes = bench.writes.iter();
+        writes
+            .filter(|change| change.table == Table::Replicants)
+            .count()
+    };
+    bench.writes.clear();
+    // What `b` told of the last one when it came waits already.
+    for (number, (from, to, envelope)) in reports.into_iter().take(HEARD_MAX).enumerate() {
+        assert_eq!(written(&bench), 0, "before report {number}");
+        bench.step(to.as_str(), Event::Message { from, envelope });
+    }
+    assert_eq!(written(&bench), HEARD_MAX + 1);
 }

@@ -5,6 +5,7 @@
 use super::rest::Wrote;
 use super::site::Site;
 use crate::ids::ReplicantId;
+use crate::limits::HEARD_MAX;
 use crate::output::Output;
 
 impl Site {
@@ -20,7 +21,7 @@ impl Site {
             return Wrote::Nothing;
         };
         let later = self.heard.contains(&id) && next_ms.is_some() && !replicant.log.is_dirty();
-        if later && !out.speaks() {
+        if later && !out.speaks() && self.heard.len() <= HEARD_MAX {
             return Wrote::Nothing;
         }
         self.heard.remove(&id);
