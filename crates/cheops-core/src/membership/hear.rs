@@ -37,28 +37,17 @@ impl<K: Key> Swim<K> {
         for update in updates {
             self.hear_update(now, update, effects);
         }
-        self.hear_own_word(now, &from, incarnation, effects);
         self.hear_body(now, &from, body, place, effects);
+        self.ask_what_is_missing(&from, incarnation, effects);
     }
 
-    /// A site that speaks with a higher incarnation than we know is alive in it.
-    fn hear_own_word(
-        &mut self,
-        now: Moment,
-        from: &K,
-        incarnation: u64,
-        effects: &mut Vec<Effect<K>>,
-    ) {
-        let Some(member) = self.members.get(from) else {
-            return;
-        };
-        if incarnation > member.incarnation {
-            let record = Record {
-                incarnation,
-                state: State::Alive,
-                ..record_of(from, member)
-            };
-            self.hear_record(now, record, effects);
+    /// A site that speaks with a higher incarnation than we know is asked for its record. What it
+    /// says in that incarnation is not to be guessed: a guess would pass for its word for ever.
+    fn ask_what_is_missing(&mut self, from: &K, incarnation: u64, effects: &mut Vec<Effect<K>>) {
+        let known = self.members.get(from).map(|member| member.incarnation);
+        if known.is_some_and(|known| known < incarnation) {
+            let (records, wanted) = (Vec::new(), 1 << share_of(from));
+            self.say(from, Body::Records { records, wanted }, effects);
         }
     }
 
@@ -186,15 +175,14 @@ impl<K: Key> Swim<K> {
         }
     }
 
-    /// What we know of these shares, as much as fits, beginning anywhere.
+    /// What we know of these shares, as much as fits: ourselves, then the others beginning anywhere.
     fn tell_records(&mut self, to: &K, shares: u64, wanted: u64, effects: &mut Vec<Effect<K>>) {
         let in_shares = |site: &K| shares >> share_of(site) & 1 == 1;
-        let mut told: Vec<Record<K>> = Vec::new();
-        if in_shares(&self.here.site) {
-            told.push(self.here.clone());
-        }
+        let here = in_shares(&self.here.site).then(|| self.here.clone());
         let members = self.members.iter().filter(|(site, _)| in_shares(site));
-        told.extend(members.map(|(site, member)| record_of(site, member)));
+        let mut told: Vec<Record<K>> = members
+            .map(|(site, member)| record_of(site, member))
+            .collect();
         self.chance.shuffle(&mut told);
         let mut room = RECORDS_BYTES_MAX;
         let fits = |record: &Record<K>| {
@@ -203,7 +191,8 @@ impl<K: Key> Swim<K> {
             room = room.saturating_sub(bytes);
             enough
         };
-        let records = told.into_iter().take_while(fits).collect();
+        let told = here.into_iter().chain(told);
+        let records = told.take_while(fits).collect();
         self.say(to, Body::Records { records, wanted }, effects);
     }
 
@@ -293,16 +282,12 @@ impl<K: Key> Swim<K> {
             return;
         };
         let settled = matches!(member.state, State::Away | State::Left);
-        let older = incarnation < member.incarnation;
-        if older || (settled && incarnation == member.incarnation) {
+        if settled || incarnation < member.incarnation {
             return;
         }
+        // Of a higher incarnation only its record tells what the site says in it; until that comes,
+        // the one that is known is suspected.
         let before = member.state;
-        if incarnation > member.incarnation {
-            member.incarnation = incarnation;
-            member.state = State::Alive;
-            member.suspicion = None;
-        }
         if !self.suspect(now, site, by.clone()) {
             return;
         }
@@ -336,5 +321,100 @@ fn take_place<K>(member: &mut Member<K>, version: u16, place: Packed) {
     if member.place.is_none() || later {
         member.place = Some(place);
         member.place_version = version;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use cheops_model::SiteName;
+
+    use super::*;
+
+    const HERE: usize = 0;
+    const THERE: usize = 1;
+
+    fn name(number: usize) -> SiteName {
+        SiteName::new(["here", "there", "third"][number]).unwrap()
+    }
+
+    /// What the second site says of itself in an incarnation.
+    fn record(incarnation: u64, said: u32) -> Record<SiteName> {
+        Record {
+            site: name(THERE),
+            incarnation,
+            state: State::Alive,
+            address: "a:1".into(),
+            said,
+            standing: None,
+        }
+    }
+
+    fn swim(number: usize) -> Swim<SiteName> {
+        let seed = number as u64;
+        let mut swim = Swim::new(name(number), 1, "a:1".into(), 0, seed, Moment(0));
+        let here = Record {
+            site: name(HERE),
+            ..record(1, 0)
+        };
+        swim.know(&[here, record(1, 0)]);
+        swim
+    }
+
+    fn tells_of_there(update: &Update<SiteName>) -> bool {
+        matches!(update, Update::State(record) if record.site == name(THERE))
+    }
+
+    /// What `swim` sends in the second that ends now.
+    fn sent(swim: &mut Swim<SiteName>, second: u64) -> Vec<Datagram<SiteName>> {
+        let mut effects = Vec::new();
+        for tenth in 1..=10 {
+            swim.tick(Moment::from_ms(second * 1000 + tenth * 100), &mut effects);
+        }
+        datagrams(effects)
+    }
+
+    fn datagrams(effects: Vec<Effect<SiteName>>) -> Vec<Datagram<SiteName>> {
+        let datagram = |effect| match effect {
+            Effect::Send(datagram) => Some(datagram),
+            _ => None,
+        };
+        effects.into_iter().filter_map(datagram).collect()
+    }
+
+    #[test]
+    fn what_a_site_says_anew_is_asked_for_when_its_news_were_lost() {
+        let (mut here, mut there) = (swim(HERE), swim(THERE));
+        there.announce("a:2".into(), 5);
+        let lost = (0..60).flat_map(|second| sent(&mut there, second)).count();
+        assert!(lost > 10, "it spoke: {lost}");
+
+        let mut on_the_way: Vec<_> = (60..70).flat_map(|s| sent(&mut there, s)).collect();
+        let news = on_the_way.iter().flat_map(|datagram| &datagram.updates);
+        assert_eq!(news.filter(|update| tells_of_there(update)).count(), 0);
+        let now = Moment::from_ms(70_000);
+        while let Some(datagram) = on_the_way.pop() {
+            let mut effects = Vec::new();
+            let to = if datagram.to == name(HERE) {
+                &mut here
+            } else {
+                &mut there
+            };
+            to.receive(now, datagram, &mut effects);
+            on_the_way.extend(datagrams(effects));
+        }
+        let seen = here.member(&name(THERE)).unwrap();
+        assert_eq!((seen.incarnation, seen.said, &*seen.address), (2, 5, "a:2"));
+    }
+
+    #[test]
+    fn a_suspicion_does_not_stand_for_what_the_suspected_site_says() {
+        let (mut here, now) = (swim(HERE), Moment::from_ms(1));
+        let mut effects = Vec::new();
+        here.hear_suspicion(now, &name(THERE), 2, name(2), &mut effects);
+        let seen = here.member(&name(THERE)).unwrap();
+        assert_eq!((seen.incarnation, seen.state), (1, State::Suspect));
+        here.hear_record(now, record(2, 5), &mut effects);
+        let seen = here.member(&name(THERE)).unwrap();
+        assert_eq!((seen.said, seen.state), (5, State::Alive));
     }
 }
