@@ -101,11 +101,14 @@ impl World {
         let chains = chains
             .map(|((_, id), chain)| (*id, chain.clone()))
             .collect();
+        let taken = self.history.outboxes.iter().filter(|(of, _)| *of == host);
+        let outbox = taken.map(|(_, op)| *op).collect();
         let disk = self.hosts[host].disk.back_up();
         self.hosts[host].backup = Some(Backup {
             at_ms: self.now_ms,
             disk,
             chains,
+            outbox,
         });
     }
 
@@ -124,11 +127,18 @@ impl World {
                 world.hosts[host].name, backup.at_ms
             )
         });
+        let before = self.kept();
         self.history.chains.retain(|(of, _), _| *of != host);
         self.history.seen.retain(|(of, _)| *of != host);
         for (id, chain) in backup.chains {
             self.history.chains.insert((host, id), chain);
         }
+        self.history.outboxes.retain(|(of, _)| *of != host);
+        let taken = backup.outbox.into_iter().map(|op| (host, op));
+        self.history.outboxes.extend(taken);
+        let kept = self.kept();
+        let gone = before.difference(&kept).copied();
+        self.history.gone.extend(gone);
         self.history.restores.push(Restore {
             host,
             backup_ms: backup.at_ms,
@@ -138,6 +148,14 @@ impl World {
         let one = &mut self.hosts[host];
         one.disk.put_back(&backup.disk);
         one.incarnation += 1;
+    }
+
+    /// What stands in a log, or waits to be brought to one, on any disk.
+    fn kept(&self) -> BTreeSet<OperationId> {
+        let chains = self.history.chains.values().flatten();
+        let logged = chains.map(|(_, (_, body))| body.operation());
+        let taken = self.history.outboxes.iter().map(|(_, op)| *op);
+        logged.chain(taken).collect()
     }
 
     /// What services did and no disk knows of any more.

@@ -103,6 +103,10 @@ pub struct History {
     pub retried: BTreeSet<(usize, ReplicantId)>,
     /// What only a disk knew that was put back: nobody can know that it was done.
     pub lost: BTreeSet<(usize, OperationId)>,
+    /// What each host is to bring to others.
+    pub outboxes: BTreeSet<(usize, OperationId)>,
+    /// What no disk had in a log or to bring to one any more when one of them was put back.
+    pub gone: BTreeSet<OperationId>,
     /// The most a site ever held in memory.
     pub peak_weight: usize,
 }
@@ -177,8 +181,11 @@ impl History {
             .iter()
             .filter(|change| change.table == Table::Outbox)
         {
-            let id = change.key[..16].try_into().map(u128::from_be_bytes);
-            let op = OperationId(id.expect("a key of the outbox has 16 bytes"));
+            let op = operation(&change.key);
+            match change.value {
+                Some(_) => self.outboxes.insert((host, op)),
+                None => self.outboxes.remove(&(host, op)),
+            };
             let kept = core.outbox().find(|kept| kept.id == op);
             if core.is_taken(op) && !self.seen.contains(&(host, op)) {
                 self.brought.insert((host, op), u64::MAX);
@@ -212,8 +219,7 @@ impl History {
             .iter()
             .filter(|change| change.table == Table::Outbox && change.value.is_some())
         {
-            let id = change.key[..16].try_into().map(u128::from_be_bytes);
-            let op = OperationId(id.expect("a key of the outbox has 16 bytes"));
+            let op = operation(&change.key);
             self.offered.insert(op);
             if self
                 .requests
@@ -248,6 +254,12 @@ impl History {
             .values()
             .filter(move |request| request.submission.op.replicant == id)
     }
+}
+
+/// Whose a key of the outbox is.
+fn operation(key: &[u8]) -> OperationId {
+    let id = key[..16].try_into().map(u128::from_be_bytes);
+    OperationId(id.expect("a key of the outbox has 16 bytes"))
 }
 
 fn split(key: &[u8]) -> (ReplicantId, u64) {

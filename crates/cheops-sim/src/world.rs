@@ -1,6 +1,6 @@
 //! A world in a box: sites, network, disks, clocks, services, clients; everything follows from the seed.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use cheops_core::eventual::{Bug, Reader, Repair, Tuning};
 use cheops_core::limits::PASSING_MS;
@@ -53,6 +53,8 @@ pub struct Backup {
     pub disk: Snapshot,
     /// What the history knew of it.
     pub chains: BTreeMap<ReplicantId, Chain>,
+    /// What it was to bring to others.
+    pub outbox: BTreeSet<OperationId>,
 }
 
 /// What waits to happen.

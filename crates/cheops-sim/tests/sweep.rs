@@ -151,6 +151,30 @@ fn seeds_that_once_found_something_stay_quiet() {
             79_360,
         ),
         ("a site that had left was not told that it is back", 2_383),
+        (
+            "a conflict was let in when the entry that parked it was cut off",
+            43_097,
+        ),
+        ("what one reign had folded ran again under the next", 53_720),
+        ("a gate refused for a leader that had done it", 54_965),
+        (
+            "a call of the disk before was executed after the settle",
+            56_823,
+        ),
+        (
+            "a site that had left asked members who did not answer",
+            58_130,
+        ),
+        (
+            "what a replica was called was forgotten with its reign",
+            62_346,
+        ),
+        (
+            "a tombstone waited for a request that waited for it",
+            24_736,
+        ),
+        ("the same, without a disk put back", 85_780),
+        ("what a leader was entrusted with was refused for ever", 57),
     ];
     for (what, seed) in findings {
         let ran = run(*seed, None, false);

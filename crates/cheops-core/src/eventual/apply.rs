@@ -9,7 +9,7 @@ use super::replicant::{Doing, Mend, Recovery, Replicant};
 use super::settle::Cover;
 use super::shared::Shared;
 use crate::limits::{NO_ROOM_MS, RETRY_MS};
-use crate::operation::{Fields, Form, Kind, Operation, Outcome, Refusal, Repeat, Wait};
+use crate::operation::{Fields, Form, Kind, Outcome, Refusal, Repeat, Wait};
 use crate::output::{Call, Output};
 
 /// In place of a value this agent may or may not have written. No client can write it: values are JSON.
@@ -83,14 +83,15 @@ impl Replicant {
         while let Some(kept) = self.log.get(applied + 1) {
             let made =
                 matches!(&kept.entry.body, Body::Run(op) if op.kind == Kind::Create) && local;
-            let (index, body) = (kept.entry.index, kept.entry.body.clone());
+            let (index, op) = (kept.entry.index, kept.entry.body.operation());
+            let voids = matches!(kept.entry.body, Body::Void(_));
             if made && !kept.stage.is_final() && self.record.form == Form::Replica {
                 self.log.set_stage(index, Stage::Applied(201));
-            } else if !self.passes(&kept.stage) && !self.log.is_void(body.operation()) {
+            } else if !self.passes(&kept.stage) && !self.log.is_void(op) {
                 break;
             }
-            if let Body::Void(id) = body {
-                self.forget_refused(id);
+            if voids {
+                self.forget_refused(op);
             }
             applied = index;
         }
@@ -180,14 +181,14 @@ impl Replicant {
         let Some(kept) = self.log.get(index) else {
             return;
         };
-        let Body::Run(op) = kept.entry.body.clone() else {
+        let Body::Run(op) = &kept.entry.body else {
             return self.log.set_stage(index, Stage::Void);
         };
         let readmitted = kept.entry.readmitted;
-        match kept.stage {
-            Stage::Queued | Stage::Retrying | Stage::Waiting(_) => (),
+        let op = match kept.stage {
+            Stage::Queued | Stage::Retrying | Stage::Waiting(_) => op.clone(),
             _ => return,
-        }
+        };
         let doubtful =
             index <= self.record.doubt_until || (readmitted && self.record.doubt_until > 0);
         if doubtful && !(op.ttl_ms.is_some() && shared.planted(Bug::RunExpiredOnOldDisk)) {
@@ -254,13 +255,14 @@ impl Replicant {
         let Some(kept) = self.log.get(index) else {
             return;
         };
-        let Body::Run(op) = kept.entry.body.clone() else {
+        let Body::Run(op) = &kept.entry.body else {
             return;
         };
-        let op_kind = op.kind;
+        let (op_kind, doubted) = (op.kind, self.doubted(&kept.entry.body));
         let stage = match outcome {
             Outcome::Applied { status, local, .. } => {
-                return self.entry_done(index, &op, status, local, shared);
+                let wrote = (op_kind, op.fields.clone());
+                return self.entry_done(index, wrote, status, local, shared);
             }
             Outcome::Refused { class, status, .. } => self.weigh(index, class, status, shared),
             Outcome::NotSent => {
@@ -271,11 +273,10 @@ impl Replicant {
             Outcome::Unknown | Outcome::Found(_) => {
                 self.back_off(shared.now_ms, RETRY_MS);
                 self.retry_ms = self.retry_ms.max(shared.now_ms + shared.tuning.settle_ms);
-                let stage = self.doubted(&Body::Run(op));
                 if shared.planted(Bug::RetryTimeout) {
                     Stage::Queued
                 } else {
-                    stage
+                    doubted
                 }
             }
         };
@@ -320,15 +321,15 @@ impl Replicant {
     fn entry_done(
         &mut self,
         index: u64,
-        op: &Operation,
+        (kind, fields): (Kind, Fields),
         status: u16,
         local: Option<String>,
         shared: &mut Shared,
     ) {
         self.calm();
         self.log.set_stage(index, Stage::Applied(status));
-        self.note_done(&op.kind, &op.fields, local, shared);
-        if op.kind == Kind::Delete && self.record.form == Form::Replica {
+        self.note_done(&kind, &fields, local, shared);
+        if kind == Kind::Delete && self.record.form == Form::Replica {
             self.cover(index, Cover::Everything);
             self.record.mend = Mend::Nothing;
         }

@@ -4,7 +4,7 @@ use cheops_model::SiteName;
 
 use super::log::{Base, Body, Entry, Stage};
 use super::message::{Header, Message, ReplicaState, Result};
-use super::outbox::deposed;
+use super::outbox::{WHERE_CONFLICTS_PART, deposed};
 use super::planted::Bug;
 use super::replicant::{Mend, Recovery, Replicant};
 use super::shared::Shared;
@@ -92,7 +92,11 @@ impl Replicant {
         }
         let carrier = self.row(&shared.me).state == ReplicaState::Carrier;
         let earlier = entry.index <= self.row(&shared.me).since;
-        let stage = match (&entry.body, self.take_ran(&entry.body)) {
+        // It may have been done here under another reign, and been folded there.
+        let folded = shared.answers.is_folded(self.record.id, op);
+        let ran = self.take_ran(&entry.body);
+        let ran = ran.or(folded.then_some(Stage::Covered));
+        let stage = match (&entry.body, ran) {
             _ if carrier => Stage::Void,
             (Body::Run(op), _) if earlier && op.kind != Kind::Create => {
                 self.record.mend = Mend::Settle;
@@ -152,7 +156,9 @@ impl Replicant {
             remains.sites = mine.members.iter().flatten().cloned().collect();
         }
         // Also if nothing differs: what actions there were, nobody knows any more.
-        for op in mine.parked.iter().cloned().chain([remains]) {
+        let parked = mine.parked.iter().cloned();
+        let parked = parked.map(|op| (op, WHERE_CONFLICTS_PART));
+        for (op, fork) in parked.chain([(remains, fork)]) {
             shared.keep_in_outbox(deposed(op, self, fork), out);
         }
     }
@@ -171,10 +177,14 @@ impl Replicant {
             self.confirmed = (mine.incarnation, mine.version);
             self.confirmed_applied = mine.applied;
         }
-        for (site, row) in &header.rows {
-            if *site != shared.me {
-                self.record.rows.insert(site.clone(), row.clone());
+        for (site, row) in header.rows.iter().filter(|(site, _)| **site != shared.me) {
+            let known = self.record.rows.get(site);
+            let mut row = row.clone();
+            if row.version == 0 {
+                // Another reign was told what it is called there; should its disk forget it, nobody else could say.
+                row.local = known.and_then(|known| known.local.clone());
             }
+            self.record.rows.insert(site.clone(), row);
         }
         self.record
             .rows

@@ -314,7 +314,7 @@ impl Replicant {
                     Refusal::Children => Answer::Conflict,
                     _ => Answer::Service { status, body, meta },
                 };
-                shared.conclude(op.id, op.digest, answer, out);
+                shared.refuse(op.id, op.digest, answer, out);
                 if self.log.last() == 0 && self.leads(&shared.me) {
                     return Fate::NeverWas;
                 }

@@ -3,7 +3,7 @@
 //! Two logs that have the same epoch at an index are the same up to there: an epoch has one leader, and a leader
 //! never gives an index twice. So the point where two logs part is found from their runs alone.
 
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::{BTreeSet, VecDeque};
 
 use cheops_model::SiteName;
 use serde::{Deserialize, Serialize};
@@ -238,6 +238,13 @@ impl Log {
         self.entries.iter()
     }
 
+    /// Every operation in it, each by what it is about.
+    pub(crate) fn operations(&self) -> impl Iterator<Item = OperationId> {
+        let bodies = self.entries.iter().map(|kept| &kept.entry.body);
+        let about = bodies.filter(|body| !matches!(body, Body::Void(_)));
+        about.map(Body::operation)
+    }
+
     pub(crate) fn push(&mut self, entry: Entry, stage: Stage) {
         assert_eq!(entry.index, self.last() + 1, "a log has no holes");
         self.dirty.insert(entry.index);
@@ -399,11 +406,10 @@ impl Log {
     }
 
     /// What changed since this was last asked.
-    pub(crate) fn take_dirty(&mut self) -> BTreeMap<u64, Kept> {
+    pub(crate) fn take_dirty(&mut self) -> impl Iterator<Item = &Kept> {
         let dirty = std::mem::take(&mut self.dirty);
         self.fresh = None;
-        let kept = |index| self.get(index).cloned().map(|kept| (index, kept));
-        dirty.into_iter().filter_map(kept).collect()
+        dirty.into_iter().filter_map(|index| self.get(index))
     }
 }
 

@@ -17,6 +17,9 @@ impl Replicant {
             // What to look for is in the log.
             return;
         }
+        if self.may_be_told(shared) {
+            return;
+        }
         match self
             .record
             .making

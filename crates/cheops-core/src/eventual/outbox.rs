@@ -370,6 +370,10 @@ impl Replicant {
     }
 }
 
+/// Where the log of a conflict parted is known only to whoever parked it: what it met may stand anywhere before. So
+/// it stays one, unless it touches nothing that anybody ever wrote.
+pub(super) const WHERE_CONFLICTS_PART: u64 = 0;
+
 /// What is kept of an operation that lost its position.
 pub(super) fn deposed(op: Operation, replicant: &Replicant, fork: u64) -> OutboxRecord {
     let submission = Submission {

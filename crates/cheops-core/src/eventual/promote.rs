@@ -4,12 +4,11 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use cheops_model::SiteName;
 
-use super::log::{Base, Entry, Kept, Runs, Stage};
+use super::log::{Base, Body, Entry, Kept, Runs, Stage};
 use super::message::{Header, Message};
-use super::outbox::deposed;
+use super::outbox::{WHERE_CONFLICTS_PART, deposed};
 use super::planted::Bug;
 use super::replicant::{Mend, Recovery, Replicant};
-use super::send::run;
 use super::shared::Shared;
 use crate::ids::Epoch;
 use crate::limits::{LEASE_TRUST_MS, PROMOTE_PATIENCE_MS, RESEND_MS};
@@ -212,16 +211,16 @@ impl Replicant {
         if epoch.site != *from {
             return;
         }
-        if !self.is_involved(from) {
-            if self.leads(&shared.me) {
-                shared.send(from, self.left_message(), out);
-            }
-            return;
+        let involved = self.is_involved(from);
+        if !involved && self.leads(&shared.me) {
+            return shared.send(from, self.left_message(), out);
         }
-        let leased = self.record.handover == Handover::Auto
+        let leased = involved
+            && self.record.handover == Handover::Auto
             && self.granted_until_ms > shared.now_ms
             && self.record.epoch.site != *from;
         if epoch < self.record.promised || leased {
+            // Also to a site that left and has forgotten it with its disk: it hears who leads now, and asks there.
             let promised = self.record.promised.clone();
             return shared.send(
                 from,
@@ -232,6 +231,9 @@ impl Replicant {
                 },
                 out,
             );
+        }
+        if !involved {
+            return;
         }
         self.record.promised = epoch.clone();
         self.candidacy = None;
@@ -352,7 +354,7 @@ impl Replicant {
             self.record.ran.remove(&op.id);
             if self.row(&shared.me).local.is_some() {
                 // Others know what it is called here.
-                self.append(super::log::Body::Run(op), Stage::Applied(201), shared, out);
+                self.append(Body::Run(op), Stage::Applied(201), shared, out);
                 self.record.mend = Mend::Settle;
                 self.woken = true;
                 return;
@@ -461,7 +463,7 @@ impl Replicant {
                 .deadlines
                 .get(&kept.entry.index)
                 .map(|at| at.saturating_sub(shared.now_ms));
-            if let (super::log::Body::Run(op), Some(left)) = (&mut kept.entry.body, left) {
+            if let (Body::Run(op), Some(left)) = (&mut kept.entry.body, left) {
                 op.ttl_ms = Some(left);
             }
         }
@@ -469,7 +471,7 @@ impl Replicant {
         let row = self.row_mut(&shared.me);
         row.applied = row.applied.min(fork);
         for kept in &cut {
-            if let super::log::Body::Void(id) = kept.entry.body {
+            if let Body::Void(id) = kept.entry.body {
                 self.unvoid(id, shared);
             }
         }
@@ -487,10 +489,12 @@ impl Replicant {
             }
         }
         for kept in cut {
-            let stage = kept.stage.clone();
-            if let Some(op) = run(kept) {
-                self.unseat(op, stage, fork, shared, out);
-            }
+            let (op, fork) = match kept.entry.body {
+                Body::Run(op) => (op, fork),
+                Body::Park(op) => (op, WHERE_CONFLICTS_PART),
+                Body::Void(_) => continue,
+            };
+            self.unseat(op, kept.stage, fork, shared, out);
         }
     }
 

@@ -353,15 +353,8 @@ impl Replicant {
 
     /// Every operation this site knows and that is not folded.
     pub(crate) fn operations(&self) -> Vec<OperationId> {
-        let logged = self
-            .log
-            .iter()
-            .filter(|kept| !matches!(kept.entry.body, Body::Void(_)));
         let gate = self.record.gate.iter().map(|gate| gate.op.id);
-        logged
-            .map(|kept| kept.entry.body.operation())
-            .chain(gate)
-            .collect()
+        self.log.operations().chain(gate).collect()
     }
 
     /// Of the request that an operation stands for, while it waits, is asked about, or is in the log.
@@ -390,9 +383,13 @@ impl Replicant {
     pub(crate) fn save(&mut self, shared: &Shared, out: &mut Output) -> Wrote {
         let id = self.record.id.0;
         let before = out.records();
-        for (index, kept) in self.log.take_dirty() {
+        for kept in self.log.take_dirty() {
             if !shared.planted(super::planted::Bug::SkipLogWrite) {
-                out.write(Table::Log, log_key(id, index), Some(encode(&kept)));
+                out.write(
+                    Table::Log,
+                    log_key(id, kept.entry.index),
+                    Some(encode(kept)),
+                );
             }
         }
         // The base belongs to the log; it stands in the record while that is written, and only then.

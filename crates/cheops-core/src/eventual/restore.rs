@@ -103,8 +103,17 @@ impl Site {
                 self.told.remove(from);
                 self.shared.record.unasked.remove(from);
                 self.save_site(out);
+                self.go_on_making();
             }
         }
+    }
+
+    /// What is to be made waits until everybody has told whether it was.
+    pub(super) fn go_on_making(&mut self) {
+        let unmade = |replicant: &&Replicant| replicant.is_unmade(&self.shared);
+        let waiting = self.replicants.awake().filter(unmade);
+        let waiting: Vec<ReplicantId> = waiting.map(|replicant| replicant.record.id).collect();
+        self.shared.touched.extend(waiting);
     }
 
     /// One replicant that both are involved in, as somebody else knows it.
@@ -129,6 +138,7 @@ impl Site {
             replicant.relearn(&header, &self.shared);
         } else if !first || replicant.record.doubt_until > 0 {
             replicant.suspect(header.runs.last, &self.shared);
+            replicant.recall(&header, &self.shared);
         }
         self.shared.touched.insert(id);
     }
@@ -185,6 +195,9 @@ impl Replicant {
         }
         self.record.doubt_until = self.record.doubt_until.max(until);
         self.record.written.clear();
+        // What the disk before this one had sent may still be executed, and nobody here knows what it was.
+        let settled_ms = shared.started_ms + shared.tuning.settle_ms;
+        self.retry_ms = self.retry_ms.max(settled_ms);
         if let Some(making) = &mut self.record.making {
             making.stage = Stage::InDoubt;
         }
@@ -206,6 +219,28 @@ impl Replicant {
             self.record.promised = header.epoch.clone();
         }
         self.doubt(shared, header.runs.last.max(1));
+    }
+
+    /// What it is called here, told by somebody who knows more than the leader.
+    fn recall(&mut self, header: &Header, shared: &Shared) {
+        let told = header.rows.get(&shared.me);
+        let told = told.and_then(|told| told.local.clone());
+        if told.is_some() && self.is_unmade(shared) {
+            self.row_mut(&shared.me).local = told;
+            self.record.making = None;
+            self.record.mend = Mend::Settle;
+        }
+    }
+
+    fn is_unmade(&self, shared: &Shared) -> bool {
+        let idle = self.call.is_none() && self.record.gate.is_none();
+        idle && self.record.doubt_until > 0 && self.row(&shared.me).local.is_none()
+    }
+
+    /// An earlier disk of this site may have made it, and somebody who would know has not told yet.
+    pub(super) fn may_be_told(&self, shared: &Shared) -> bool {
+        let silent = |site: &SiteName| shared.record.unasked.contains(site);
+        self.record.doubt_until > 0 && self.record.rows.keys().any(silent)
     }
 
     /// A log that is not the one trusted first may hold what an earlier disk of this site has done.

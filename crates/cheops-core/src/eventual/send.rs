@@ -201,7 +201,9 @@ impl Replicant {
                 // It has folded what this site never had: only a reign that knows it can go on.
                 return self.stand(Quorum::Heard, shared);
             }
-            // It has not heard of this reign, or could not follow yet: the whole runs are in every message.
+            // It has not heard of this reign, or could not follow yet: the whole runs are in every message. Whatever it
+            // has to offer comes first: the tombstone stays until then.
+            self.record.forgetting = false;
             let progress = self.progress.entry(from.clone()).or_default();
             (progress.have, progress.sent) = (None, None);
             return;
@@ -539,13 +541,6 @@ impl Progress {
         self.next_ms = now_ms;
         self.pause_ms = 0;
         self.sent = None;
-    }
-}
-
-pub(super) fn run(kept: Kept) -> Option<Operation> {
-    match kept.entry.body {
-        Body::Run(op) | Body::Park(op) => Some(op),
-        Body::Void(_) => None,
     }
 }
 

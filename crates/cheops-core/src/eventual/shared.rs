@@ -103,6 +103,7 @@ pub(crate) struct Shared {
     pub(crate) tuning: Tuning,
     pub(crate) boot: Boot,
     pub(crate) now_ms: u64,
+    pub(crate) started_ms: u64,
     pub(crate) record: SiteRecord,
     pub(crate) links: BTreeMap<SiteName, Link>,
     pub(crate) incarnations: BTreeMap<SiteName, u64>,
@@ -149,6 +150,7 @@ impl Shared {
             tuning,
             boot,
             now_ms,
+            started_ms: now_ms,
             record,
             links: BTreeMap::new(),
             incarnations: BTreeMap::new(),
@@ -361,6 +363,31 @@ impl Shared {
             self.tell(op, waiter, answer, out);
         }
         self.arm(Timer::Waiters(op), None);
+    }
+
+    /// The no of this site's gate. It cannot speak for others whom this site has asked for the same, and who may have
+    /// done it: its own clients hear that nobody knows. Whoever was entrusted with it needs an end all the same.
+    pub(crate) fn refuse(
+        &mut self,
+        op: OperationId,
+        digest: u64,
+        answer: Answer,
+        out: &mut Output,
+    ) {
+        if self.is_uncertain(op) {
+            let waiters = self.waiters.remove(&op).unwrap_or_default();
+            let here = |waiter: &Waiter| matches!(waiter.asker, Asker::Client(_));
+            let (clients, peers): (Vec<_>, Vec<_>) = waiters.into_iter().partition(here);
+            for client in clients {
+                self.tell(op, client, Answer::OutcomeUnknown, out);
+            }
+            if peers.is_empty() && !self.outbox.contains_key(&op) {
+                self.streaming.remove(&op);
+                return self.arm(Timer::Waiters(op), None);
+            }
+            self.waiters.insert(op, peers);
+        }
+        self.conclude(op, digest, answer, out);
     }
 
     /// Says it to those who asked for just this; the others go on waiting.

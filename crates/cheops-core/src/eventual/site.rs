@@ -226,11 +226,7 @@ impl Site {
                 break;
             }
         }
-        if replicant.leads(&shared.me)
-            && replicant.is_hollow()
-            && replicant.record.form == Form::Replica
-        {
-            // Whoever wanted to make it has given up.
+        if replicant.leads(&shared.me) && replicant.is_given_up() {
             replicant.erase(out);
             self.lose(id);
             return self.shared.arm(Timer::Replicant(id), None);
@@ -517,7 +513,8 @@ impl Site {
                 return;
             }
             let names = |kept: &OutboxRecord| {
-                kept.submission.op.replicant == id && !kept.submission.op.sites.is_empty()
+                let op = &kept.submission.op;
+                op.replicant == id && kept.fork.is_some() && !op.sites.is_empty()
             };
             if self.shared.outbox.values().any(names) {
                 // Its leader has not heard yet of sites that may have a replica.

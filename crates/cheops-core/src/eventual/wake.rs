@@ -3,6 +3,7 @@
 use super::message::ReplicaState;
 use super::replicant::{Recovery, Replicant};
 use super::shared::Shared;
+use crate::operation::Form;
 use crate::output::Output;
 
 impl Replicant {
@@ -11,6 +12,12 @@ impl Replicant {
         let nothing =
             self.log.last() == 0 && self.record.gate.is_none() && self.record.making.is_none();
         nothing && self.record.ran.is_empty() && self.pending.is_empty() && self.call.is_none()
+    }
+
+    /// Whoever wanted to make it has given up. Of a queue: it is one of an earlier disk, and no disk has any of it.
+    pub(super) fn is_given_up(&self) -> bool {
+        let asked_everybody = self.record.epoch.counter > 1;
+        self.is_hollow() && (self.record.form == Form::Replica || asked_everybody)
     }
 
     /// A retry of the create, with its key, does not make it again after the tombstone is gone.

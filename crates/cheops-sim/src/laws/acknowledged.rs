@@ -22,7 +22,8 @@ pub(super) fn check(world: &World, evidence: &Evidence) -> Result<(), String> {
             .any(|host| world.history.lost.contains(&(*host, *op)));
         let asked_ms = request.tries.first().map_or(at_ms, |first| first.at_ms);
         let excused = world.history.is_excused(&request.hosts, asked_ms, at_ms);
-        if lost || excused {
+        // Handed on since to a disk that was the only one to have it, and was put back.
+        if lost || excused || world.history.gone.contains(op) {
             continue;
         }
         let id = request.submission.op.replicant;

@@ -92,8 +92,9 @@ fn whole_log(
     let chains = world.history.chains.iter();
     for ((of, _), chain) in chains.filter(|((_, other), _)| *other == id) {
         for (index, (epoch, body)) in chain {
-            let folded = *index <= view.base && view.runs.epoch_at(*index) == Some(epoch);
-            if folded || (*of == host && *index > view.base) {
+            // What a site had folded of a log that was lost is in its history for ever.
+            let stands = view.runs.epoch_at(*index) == Some(epoch);
+            if stands && (*of == host || *index <= view.base) {
                 log.insert(*index, body.clone());
             }
         }
