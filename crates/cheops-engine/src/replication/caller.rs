@@ -23,6 +23,7 @@ use hyper::{HeaderMap, Request};
 use tokio::runtime::Handle;
 use tokio::sync::{Semaphore, watch};
 
+use super::aside::give_way;
 use super::blobs::Blobs;
 use super::http::{Heard, Silence, Way};
 use super::index::Index;
@@ -168,6 +169,7 @@ impl Caller {
                 call,
                 outcome,
             });
+            give_way();
         });
     }
 

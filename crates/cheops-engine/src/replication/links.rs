@@ -56,8 +56,10 @@ impl Outlets {
 
     /// Says it to that site's shard of the same number, or loses it.
     pub(super) fn send(&self, to: &SiteName, shard: u8, envelope: &Envelope) {
-        let connected = self.0.pictures.borrow().mark(to) == Mark::Connected;
-        let Some(frame) = frame(shard, envelope).filter(|_| connected) else {
+        if self.0.pictures.borrow().mark(to) != Mark::Connected {
+            return;
+        }
+        let Some(frame) = frame(shard, envelope) else {
             return;
         };
         let queue = self.queue(to);

@@ -443,7 +443,8 @@ pub fn opaque_reference(body: &[u8]) -> String {
 fn open(folder: &Path, others: &[SiteName]) -> Result<(Disk, u64, Opening), DiskFault> {
     let unusable = |fault: io::Error| DiskFault::Unusable(fault.to_string());
     std::fs::create_dir_all(folder).map_err(unusable)?;
-    let store = SqliteStore::open(folder).map_err(|error: StoreError| DiskFault::from(error))?;
+    let opened = aside::standing_back(|| SqliteStore::open(folder)).map_err(unusable)?;
+    let store = opened.map_err(|error: StoreError| DiskFault::from(error))?;
     let opening = store.opening();
     let seal = Seal::open(&folder.join("seal.key")).map_err(unusable)?;
     let disk = Disk::new(Arc::new(store), seal);

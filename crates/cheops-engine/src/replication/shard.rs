@@ -6,15 +6,15 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
 use std::time::{Duration, Instant};
 
-use cheops_core::eventual::{Mark, Tuning};
+use cheops_core::eventual::{Glance, Mark, Tuning};
 use cheops_core::{
-    Answer, Birth, Boot, CallId, Change, ClientId, Effect, Event, MeshKey, Now, Outcome, Output,
-    ReplicantId, Site, Submission, Table, Wait,
+    Answer, Birth, Boot, Call, CallId, Change, ClientId, Effect, Event, MeshKey, Now, Outcome,
+    Output, ReplicantId, Site, Submission, Table, Wait,
 };
 use cheops_model::SiteName;
 use tokio::sync::{oneshot, watch};
 
-use super::aside::step_back;
+use super::aside::{give_way, step_back};
 use super::caller::{Caller, Job};
 use super::disk::{Disk, DiskFault};
 use super::index::Index;
@@ -199,6 +199,7 @@ impl Shard {
                 if then == Then::Stop || full {
                     break;
                 }
+                give_way();
                 next = inbox.try_recv().ok();
             }
             waiting.fetch_sub(taken, Ordering::Relaxed);
@@ -325,9 +326,11 @@ impl Shard {
         })?;
         for id in changed {
             self.seed.index.put(id, site.glance(id), &self.seed.here);
+            give_way();
         }
         for effect in effects {
             self.fulfil(site, effect);
+            give_way();
         }
         site.rest();
         Ok(())
@@ -344,28 +347,9 @@ impl Shard {
                 service,
                 call,
             } => {
-                let view = site.replicant(replicant);
-                let (made, desired, sites) = match view {
-                    Some(view) => (view.create, view.desired, view.rows.into_keys().collect()),
-                    None => Default::default(),
-                };
-                let caller = &self.seed.caller;
-                let asked = |op: &cheops_core::Operation| caller.asked(op);
-                let origin = site.glance(replicant).and_then(|g| g.origin().cloned());
-                self.seed.caller.call(
-                    Job {
-                        replicant,
-                        service,
-                        call,
-                        create: made.as_ref().and_then(asked),
-                        latest: site.latest(replicant).and_then(asked),
-                        origin,
-                        desired,
-                        sites,
-                    },
-                    self.door.clone(),
-                    (self.life, id),
-                );
+                let job = self.job(site, replicant, service, call);
+                let door = self.door.clone();
+                self.seed.caller.call(job, door, (self.life, id));
             }
             Effect::Answer { client, answer } => {
                 if let Some(reply) = self.clients.remove(&client) {
@@ -374,6 +358,26 @@ impl Shard {
                 }
             }
             Effect::Wake { at_ms } => self.wake_ms = Some(at_ms),
+        }
+    }
+
+    /// A call with what has to be known for it. A request that runs as its client made it tells everything itself, and
+    /// there are many of those.
+    fn job(&self, site: &Site, replicant: ReplicantId, service: String, call: Call) -> Job {
+        let asked = |op: &cheops_core::Operation| self.seed.caller.asked(op);
+        let glance = site.glance(replicant);
+        let glance = glance.as_ref();
+        let made = glance.filter(|_| !matches!(call, Call::Run { .. }));
+        let settled = glance.filter(|_| matches!(call, Call::Settle { .. }));
+        Job {
+            create: made.and_then(Glance::create).and_then(asked),
+            latest: made.and_then(|_| site.latest(replicant)).and_then(asked),
+            desired: settled.map(Glance::desired).unwrap_or_default(),
+            origin: made.and_then(|glance| glance.origin().cloned()),
+            sites: glance.map_or_else(Vec::new, |glance| glance.rows().keys().cloned().collect()),
+            replicant,
+            service,
+            call,
         }
     }
 
