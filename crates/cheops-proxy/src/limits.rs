@@ -42,6 +42,9 @@ pub const TIDY_EVERY: Duration = Duration::from_secs(1);
 /// out costs as much as a request, and most services answer the next one alike.
 pub const DETOURS: u32 = 256;
 
+/// A service that takes longer to answer is waited for asleep.
+pub const LOOKOUT_TIME_MAX: Duration = Duration::from_micros(100);
+
 /// Buffers of a thread that are kept for the next slow reader; further ones are given up.
 pub const SPARE_BUFFERS_MAX: usize = 8;
 

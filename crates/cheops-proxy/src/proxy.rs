@@ -13,6 +13,7 @@ use cheops_engine::replication::Replication;
 use tokio::sync::{mpsc, oneshot, watch};
 
 use crate::config::{ListenerConfig, ProxyConfig, ServiceConfig};
+use crate::express::Post;
 use crate::guard::Guards;
 use crate::home::{HomeBook, Homes};
 use crate::listen;
@@ -220,6 +221,7 @@ impl Proxy {
         let (open, seated) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
         let mut threads = Vec::new();
         let mut listeners: Vec<_> = sockets.listeners.into_iter().map(Vec::into_iter).collect();
+        let post = Post::new();
         for (index, mesh) in sockets.mesh.into_iter().enumerate() {
             let (orders, receiver) = mpsc::channel(ORDERS_MAX);
             let own = listeners.iter_mut().filter_map(Iterator::next);
@@ -233,6 +235,7 @@ impl Proxy {
                 stop: stop.clone(),
                 open: open.clone(),
                 seated: seated.clone(),
+                post: post.clone(),
                 sockets: own.collect(),
                 mesh,
                 orders: receiver,

@@ -13,6 +13,7 @@ use crate::backend::Backend;
 use crate::carrier::Carrier;
 use crate::claim::Claim;
 use crate::config::{Rule, ServiceConfig};
+use crate::express::Habit;
 use crate::guard::Guards;
 use crate::home::Homes;
 use crate::metrics::ServiceCounters;
@@ -37,6 +38,7 @@ pub(crate) struct Service {
     pub(crate) replicas: Replicas,
     /// Requests that do not try the short way: its answers were not plain.
     pub(crate) detours: Cell<u32>,
+    pub(crate) habit: Habit,
 }
 
 /// The part of a service's configuration that requests look at.
@@ -104,6 +106,7 @@ impl Service {
                 here: generation.config.here.clone(),
             },
             detours: Cell::new(0),
+            habit: Habit::default(),
         }
     }
 }

@@ -16,7 +16,7 @@ use tokio::sync::{mpsc, watch};
 
 use crate::correlation::Correlation;
 use crate::doorway::Doorway;
-use crate::express::{Pipes, Scratch};
+use crate::express::{Lookout, Pipes, Post, Scratch};
 use crate::headers::Stamps;
 use crate::home::Homes;
 use crate::limits;
@@ -40,6 +40,7 @@ pub(crate) struct Seed {
     pub(crate) stop: watch::Receiver<bool>,
     pub(crate) open: Arc<AtomicUsize>,
     pub(crate) seated: Arc<AtomicUsize>,
+    pub(crate) post: Post,
     pub(crate) sockets: Vec<(u64, StdListener)>,
     pub(crate) mesh: StdListener,
     pub(crate) orders: mpsc::Receiver<Order>,
@@ -82,6 +83,7 @@ impl Seed {
             sweep: Sweep::default(),
             scratch: RefCell::default(),
             pipes: Rc::default(),
+            lookout: Lookout::new(self.post),
             stop: self.stop,
             open: self.open,
             seated: self.seated,
@@ -156,6 +158,8 @@ pub(crate) struct Worker {
     pub(crate) scratch: RefCell<Scratch>,
     /// What long bodies pass through.
     pub(crate) pipes: Rc<Pipes>,
+    /// Who waits for an answer.
+    pub(crate) lookout: Lookout,
     services: RefCell<Vec<Rc<Service>>>,
     doorways: RefCell<Vec<(u64, Rc<Doorway>)>>,
     picture: RefCell<Arc<Picture>>,

@@ -1,5 +1,5 @@
 //! `cargo xtask figures`: what this agent alone costs: idle connections, many large bodies at once,
-//! bytes of bodies, a second thread, TLS.
+//! bytes of bodies, a second thread, TLS, instructions.
 
 use std::io::Read;
 use std::net::{SocketAddr, TcpStream};
@@ -13,7 +13,7 @@ use clap::Args;
 use super::bulk::{self, ask};
 use super::load::Load;
 use super::peers::{self, Peer, Skipped};
-use super::{median, origin, process, say};
+use super::{instructions, median, origin, process, say};
 use crate::soak::service;
 
 #[derive(Args)]
@@ -35,7 +35,8 @@ pub(crate) fn run(args: &FiguresArgs) -> anyhow::Result<()> {
     large_bodies(args)?;
     body_bytes(args)?;
     second_thread(args)?;
-    secured(args)
+    secured(args)?;
+    instructions::count(&args.agent)
 }
 
 /// An agent in front of a service.
@@ -179,6 +180,10 @@ fn cost_us(peer: &Peer) -> anyhow::Result<f64> {
 /// without, by `h2load`.
 fn secured(args: &FiguresArgs) -> anyhow::Result<()> {
     const ROUNDS: usize = 5;
+    if Command::new("h2load").arg("--version").output().is_err() {
+        say("| TLS, one end | skipped: h2load is not installed |");
+        return Ok(());
+    }
     let origin = origin::Origin::start()?;
     let agent = agent(args, origin.address, 1)?;
     let Some(tls) = agent.peer.secured else {

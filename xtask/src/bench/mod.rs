@@ -6,6 +6,7 @@
 
 mod bulk;
 mod figures;
+mod instructions;
 mod load;
 mod origin;
 mod peers;

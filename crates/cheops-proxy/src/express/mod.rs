@@ -15,6 +15,7 @@ mod answer;
 mod begun;
 mod inbound;
 mod lines;
+mod lookout;
 mod outbound;
 mod passing;
 mod pipe;
@@ -27,6 +28,7 @@ use std::ops::Range;
 use std::pin::Pin;
 use std::rc::Rc;
 use std::task::{Context, Poll, ready};
+use std::time::Instant;
 
 use bytes::Bytes;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
@@ -43,6 +45,7 @@ use crate::transport::Transport;
 use answer::Plain;
 pub(crate) use begun::Begun;
 use inbound::After;
+pub(crate) use lookout::{Habit, Lookout, Post};
 use outbound::Ticket;
 use passing::{Passing, Waiting};
 pub(crate) use pipe::Pipes;
@@ -80,7 +83,7 @@ pub(crate) async fn serve<S: Transport>(
         let Some(mut trip) = trip else {
             return Next::Library;
         };
-        let heard = poll_fn(|cx| way.poll_answer(&mut trip, cx)).await;
+        let heard = way.hear(&mut trip).await;
         connection.idle.wait_until(None);
         match heard {
             Heard::Plain(passing) => {
@@ -250,6 +253,31 @@ impl<S: Transport> Way<'_, S> {
             unsent: Vec::new(),
             held: None,
         })
+    }
+
+    /// Waits for the answer; awake, if it is likely to be there at once.
+    async fn hear(&mut self, trip: &mut Trip) -> Heard {
+        let service = trip.ticket.told.service.clone();
+        let Some(service) = service.as_deref() else {
+            return poll_fn(|cx| self.poll_answer(trip, cx)).await;
+        };
+        let worker = self.connection.worker.clone();
+        let (sent, wait) = (Instant::now(), worker.lookout.wait());
+        let mut look = wait.look_for(&service.habit);
+        let heard = loop {
+            let Some(looking) = &look else {
+                break poll_fn(|cx| self.poll_answer(trip, cx)).await;
+            };
+            let heard = poll_fn(|cx| Poll::Ready(self.poll_answer(trip, cx))).await;
+            if let Poll::Ready(heard) = heard {
+                break heard;
+            }
+            if !looking.goes_on().await {
+                look = None;
+            }
+        };
+        service.habit.note(sent.elapsed());
+        heard
     }
 
     /// Waits for the answer, and writes it to the client if it is plain.
