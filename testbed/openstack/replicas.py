@@ -8,6 +8,7 @@ import time
 import urllib.error
 import urllib.request
 from contextlib import contextmanager
+from datetime import datetime, timedelta, timezone
 
 import agents
 import processes
@@ -17,13 +18,15 @@ BOTH = "{ image: DC 1 & DC 2 }"
 SITES = ("DC 1", "DC 2")
 WORDS = ["image", "create", "debian", "--disk-format", "raw", "--container-format", "bare"]
 PATIENCE = 60
+LIFETIME = 45  # seconds: enough to sign in and make an image on a busy machine
 
 
 def tell(story):
     on_both(story)
     cut_during(story)
     by_accident(story)
-    lapsed(story)
+    revoked(story)
+    expired(story)
 
 
 def on_both(story):
@@ -59,6 +62,11 @@ def cut_during(story):
             return
         known = states(story, made["id"])
         story.check("DC 2 was cut off before it had it all", known.get("DC 2") not in (None, "live"), known)
+        listed = [row["ID"] for row in story.read("alice", "image", "list") or []]
+        story.check("listed at DC 1 meanwhile", listed == [made["id"]], listed)
+        there = (story.read("alice", "image", "show", made["id"]) or {}).get("status")
+        story.check("shown at DC 1 meanwhile", there == "active", there)
+        story.check("saved from DC 1 meanwhile, byte for byte", saved(story, made["id"]))
         succeeded, said, _ = story.run("alice", "image", "set", made["id"], "--name", "debian-13")
         story.check("changed at DC 1 meanwhile", succeeded, said)
     agents.wait_connected(story.bed)
@@ -104,16 +112,47 @@ def patched(story, image):
     return status, said.get("detail", "")
 
 
-def lapsed(story):
+def revoked(story):
     story.say("\n# a token that is revoked while its operation waits for DC 2")
     token = (story.read("alice", "token", "issue") or {}).get("id", "")
+    lapsed(story, token, lambda: story.run("alice", "token", "revoke", token))
+
+
+def expired(story):
+    story.say("\n# a token that expires while its operation waits for DC 2")
+    until = datetime.now(timezone.utc) + timedelta(seconds=LIFETIME)
+    words = ["application", "credential", "create", f"brief-{time.time_ns()}", "--expiration", f"{until:%Y-%m-%dT%H:%M:%S}"]
+    brief = story.read("alice", *words) or {}
+    token, ends = signed_in(story, brief)
+    story.check("a token that ends with its credential", abs((ends - until).total_seconds()) < 1, ends)
+
+    def lapse():
+        time.sleep(max(0, (ends - datetime.now(timezone.utc)).total_seconds()) + 1)
+        status, _, _ = http(story.bed.sites[0].url(service("image")) + "/v2/images", token)
+        story.check("good no more, at DC 1 either", status == 401, status)
+
+    lapsed(story, token, lapse)
+    story.run("alice", "application", "credential", "delete", brief.get("id", ""))
+
+
+def signed_in(story, credential):
+    """A token for an application credential, and when it ends. The client would keep it to itself."""
+    how = {"id": credential.get("id"), "secret": credential.get("secret")}
+    body = {"auth": {"identity": {"methods": ["application_credential"], "application_credential": how}}}
+    _, headers, said = http(story.bed.sites[0].url(service("identity")) + "/v3/auth/tokens", None, "POST", body)
+    ends = said.get("token", {}).get("expires_at", "1970-01-01T00:00:00.000000Z")
+    return headers.get("X-Subject-Token", ""), datetime.fromisoformat(ends)
+
+
+def lapsed(story, token, lapse):
+    """An image of both sites whose token is good at DC 1, and no more when it is DC 2's turn."""
     url = story.bed.sites[0].url(service("image")) + "/v2/images"
     body = {"name": "debian", "disk_format": "raw", "container_format": "bare"}
     with cut_off(story):
         status, headers, made = http(url, token, "POST", body, {"X-Scope": BOTH})
         story.check("made at DC 1", status == 201, status)
         story.check_kept_nowhere("the waiting operation's token is not", token)
-        story.run("alice", "token", "revoke", token)
+        lapse()
     agents.wait_connected(story.bed)
     if status != 201:
         return
@@ -142,11 +181,15 @@ def same_everywhere(story, image):
     for site in SITES:
         there = soon(lambda: (shown(story, image, site) or {}).get("status") == "active")
         story.check(f"active at {site} under the one id", there, states(story, image))
-        copy = story.bed.state / "copy.raw"
-        story.run("alice", "image", "save", image, "--file", str(copy), scope=at(site))
-        same = copy.exists() and copy.read_bytes() == story.picture.read_bytes()
-        story.check(f"saved from {site}, byte for byte", same)
-        copy.unlink(missing_ok=True)
+        story.check(f"saved from {site}, byte for byte", saved(story, image, at(site)))
+
+
+def saved(story, image, scope=None):
+    copy = story.bed.state / "copy.raw"
+    story.run("alice", "image", "save", image, "--file", str(copy), scope=scope)
+    same = copy.exists() and copy.read_bytes() == story.picture.read_bytes()
+    copy.unlink(missing_ok=True)
+    return same
 
 
 def remove(story, image, site):

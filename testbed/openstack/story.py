@@ -190,6 +190,9 @@ def site_down(story):
         sites.begin(bed, site, each)
         sites.wait_up(bed, site, each)
     agents.wait_connected(bed)
+    # Its API answers before its scheduler has heard of the host again.
+    services = lambda: story.read(site.cloud, "compute", "service", "list", "--service", "nova-compute") or []
+    story.check("back, and its host is up", replicas.soon(lambda: [row["State"] for row in services()] == ["up"]))
 
 
 def cut_off(story):
