@@ -428,28 +428,36 @@ async fn a_site_that_lies_about_a_content_is_found_out_and_another_is_asked() {
     let put = put_file(&mesh, 1, &id, &content).await;
     assert_eq!(put.status, 204, "{put:?}");
     wait_file(&mesh, 2, "debian", &content).await;
-    // The third knows the first by the liar alone, and the second is farther away.
+    // The third knows the first by the liar alone, and hears of the second when the lie is found out.
     let identity = |site: &str| mesh.path().join("mesh").join(site);
     let liar = liar::stand_before(mesh.site(1).mesh, &identity("site1"), &identity("site3")).await;
-    let between = |to| {
+    let between = |from, to| {
         let mut links = mesh.links.iter();
-        links.find(|link| (link.from, link.to) == (3, to)).unwrap()
+        &links
+            .find(|link| (link.from, link.to) == (from, to))
+            .unwrap()
+            .relay
     };
-    between(2).relay.set_delay(Duration::from_millis(20));
-    let honest = between(1).relay.address().to_string();
+    between(3, 2).cut();
+    between(2, 3).cut();
+    let honest = between(3, 1).address().to_string();
     let config = mesh.site(3).config.clone();
     let text = std::fs::read_to_string(&config).unwrap();
     std::fs::write(&config, text.replace(&honest, &liar.to_string())).unwrap();
     mesh.restart(3).await;
-    wait_file(&mesh, 3, "debian", &content).await;
-    let metrics = admin(mesh.site(3).admin, "/metrics").await.body;
-    let metrics = String::from_utf8(metrics).unwrap();
-    let wrong = metrics
-        .lines()
-        .find_map(|line| line.strip_prefix("cheops_blob_wrong_chunks_total "));
-    assert!(wrong.is_some_and(|count| count != "0"), "{wrong:?}");
+    eventually("the lie is found out", || async {
+        let metrics = admin(mesh.site(3).admin, "/metrics").await.body;
+        let metrics = String::from_utf8(metrics).unwrap();
+        let mut lines = metrics.lines();
+        let wrong = lines.find_map(|line| line.strip_prefix("cheops_blob_wrong_chunks_total "))?;
+        (wrong != "0").then_some(())
+    })
+    .await;
     let log = mesh.agent(3).log();
     assert!(log.contains("what it sent is not that content"), "{log}");
+    assert_eq!(file_of(&mesh, 3, "debian").await, None);
+    mesh.heal(2);
+    wait_file(&mesh, 3, "debian", &content).await;
 }
 
 #[tokio::test]

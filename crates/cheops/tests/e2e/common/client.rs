@@ -6,7 +6,7 @@ use bytes::Bytes;
 use http_body_util::{BodyExt, Full};
 use hyper_util::rt::{TokioExecutor, TokioIo};
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
-use tokio::net::TcpStream;
+use tokio::net::{TcpSocket, TcpStream};
 use tokio::time::timeout;
 
 use super::PATIENCE;
@@ -78,7 +78,17 @@ pub(crate) struct Connection {
 
 impl Connection {
     pub(crate) async fn open(address: SocketAddr) -> Connection {
-        let stream = TcpStream::connect(address).await.unwrap();
+        Connection::over(TcpStream::connect(address).await.unwrap())
+    }
+
+    /// With so much room for what it has not read, and no more.
+    pub(crate) async fn with_room(address: SocketAddr, bytes: u32) -> Connection {
+        let socket = TcpSocket::new_v4().unwrap();
+        socket.set_recv_buffer_size(bytes).unwrap();
+        Connection::over(socket.connect(address).await.unwrap())
+    }
+
+    fn over(stream: TcpStream) -> Connection {
         stream.set_nodelay(true).unwrap();
         Connection {
             stream: BufReader::new(stream),

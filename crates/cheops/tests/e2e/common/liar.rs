@@ -1,6 +1,6 @@
 //! A site that lies: it is who it says it is, speaks as it should, and what it gives of contents is wrong.
 //!
-//! It stands before the real agent of that site, with its key, and passes everything on but for one byte.
+//! It stands before the real agent of that site, with its key, and passes everything on but for one byte in every chunk.
 
 use std::net::SocketAddr;
 use std::path::Path;
@@ -19,8 +19,8 @@ const PROTOCOLS: [&[u8]; 4] = [
     b"cheops-blob/1",
 ];
 
-/// Beyond the sums, and in the middle of a chunk.
-const LIE_AT: usize = 1_500_000;
+/// Beyond the sums, and so often that no chunk of 1 MiB comes through.
+const LIE_EVERY: usize = 700_000;
 
 /// Stands at an address before the agent at `target`; `told` is who will be told lies.
 pub(crate) async fn stand_before(target: SocketAddr, liar: &Path, told: &Path) -> SocketAddr {
@@ -52,7 +52,7 @@ async fn converse(
     let connector = TlsConnector::from(told.client_config(&[&protocol]));
     let server = TcpStream::connect(target).await?;
     let server = connector.connect(Identity::server_name(), server).await?;
-    let lie_at = (protocol == b"cheops-blob/1").then_some(LIE_AT);
+    let lie_at = (protocol == b"cheops-blob/1").then_some(LIE_EVERY);
     let (from_client, to_client) = tokio::io::split(client);
     let (from_server, to_server) = tokio::io::split(server);
     tokio::select! {
@@ -75,7 +75,7 @@ async fn pass(
         lie_at = match lie_at {
             Some(at) if at < count => {
                 buffer[at] ^= 1;
-                None
+                Some(at + LIE_EVERY - count)
             }
             other => other.map(|at| at - count),
         };
