@@ -113,6 +113,10 @@ impl Maps {
     }
 
     pub(super) fn put(&mut self, known: &Known) {
+        // Before it is taken out to be put in anew: requests look at the count without the lock, and pass by the index
+        // where it says that there is none.
+        let population = &self.population(&known.service).0.count;
+        population.fetch_add(1, Ordering::Release);
         self.forget(known.id);
         let entry = Entry {
             id: known.id,
@@ -135,8 +139,6 @@ impl Maps {
             self.below.entry(parent).or_default().insert(known.id);
             self.parents.insert(known.id, parent);
         }
-        let population = &self.population(&known.service).0.count;
-        population.fetch_add(1, Ordering::Release);
     }
 
     pub(super) fn forget(&mut self, id: ReplicantId) {
@@ -430,6 +432,25 @@ mod tests {
         put(&mut maps, 2, &summary("x", "y"));
         assert_eq!(maps.find("image", "y").unwrap().id, ReplicantId(2));
         assert_eq!(maps.entries.len(), 10_000usize.div_ceil(CHUNK));
+    }
+
+    #[test]
+    fn a_service_never_seems_to_have_none_while_its_only_one_changes() {
+        let mut maps = Maps::default();
+        put(&mut maps, 1, &summary("one", "7"));
+        let population = maps.population("image").clone();
+        let watcher = std::thread::spawn(move || {
+            let mut looks = 0;
+            while Arc::strong_count(&population.0) > 1 {
+                assert!(!population.is_empty(), "after {looks} looks");
+                looks += 1;
+            }
+        });
+        for local in 0..20_000 {
+            put(&mut maps, 1, &summary("one", &local.to_string()));
+        }
+        drop(maps);
+        watcher.join().unwrap();
     }
 
     #[test]
