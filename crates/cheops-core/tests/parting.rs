@@ -145,3 +145,72 @@ fn a_new_disk_makes_nothing_before_everybody_has_told_whether_it_was_made() {
     let (_, what) = bench.call_at("b");
     assert!(matches!(what, Call::Probe { .. }), "{what:?}");
 }
+
+#[test]
+fn what_two_sites_make_at_once_by_one_name_is_one() {
+    let mut bench = Bench::new(&["a", "b"]);
+    // Each is asked by its own service, which puts something of its own into it, before it hears of the other.
+    let mut made = Vec::new();
+    for (client, site) in [(1, "a"), (2, "b")] {
+        let mut wanted = create(7, &["a", "b"]);
+        wanted.op.digest = 0;
+        wanted.op.fields = [("host".to_owned(), site.to_owned())].into();
+        bench.submit(site, client, wanted);
+        let (call, what) = bench.call_at(site);
+        assert!(matches!(what, Call::Create { .. }), "{what:?}");
+        bench.outcome(site, call, applied(Some(site)));
+        bench.posts.clear();
+        made.push(bench.answer_to(client).cloned());
+    }
+    assert!(
+        made.iter()
+            .all(|answer| matches!(answer, Some(Answer::Service { status: 201, .. }))),
+        "{made:?}"
+    );
+    for _ in 0..10 {
+        bench.wait(2_000);
+        while let Some((site, id, call)) = bench.calls.pop() {
+            assert!(!matches!(call, Call::Create { .. }), "again at {site}");
+            bench.outcome(site.as_str(), id, applied(None));
+        }
+    }
+    let views: Vec<_> = ["a", "b"]
+        .map(|site| bench.sites[&name(site)].replicant(ReplicantId(7)).unwrap())
+        .into();
+    assert_eq!(views[0].desired, views[1].desired);
+    assert_eq!(views[0].meta, views[1].meta);
+    for view in &views {
+        let local = |site: &str| view.rows[&name(site)].local.clone();
+        assert_eq!(
+            (local("a"), local("b")),
+            (Some("a".to_owned()), Some("b".to_owned()))
+        );
+    }
+}
+
+#[test]
+fn a_leader_that_waits_to_be_told_whether_it_has_one_lets_others_do_what_is_asked() {
+    // It was made while `a` was away, which comes back with a new disk.
+    let mut bench = Bench::new(SITES);
+    bench.sites.remove(&name("a"));
+    bench.submit("b", 1, create(7, SITES));
+    serve(&mut bench);
+    let c = bench.sites.remove(&name("c")).unwrap();
+    bench.disks.get_mut(&name("a")).unwrap().clear();
+    bench.start("a", 2);
+    for _ in 0..3 {
+        bench.wait(2_000);
+    }
+    bench.step("a", Event::Promote(ReplicantId(7)));
+    bench.wait(3_000);
+    bench.submit("a", 5, update(9, 7, &[("x", "1")], SITES));
+    serve(&mut bench);
+    let answer = bench.answer_to(5);
+    assert!(matches!(answer, Some(Answer::Service { .. })), "{answer:?}");
+    bench.sites.insert(name("c"), c);
+    serve(&mut bench);
+    for site in SITES {
+        let view = bench.sites[&name(site)].replicant(ReplicantId(7)).unwrap();
+        assert_eq!(view.desired["x"], "1", "at {site}");
+    }
+}

@@ -181,8 +181,10 @@ impl Replicant {
             let known = self.record.rows.get(site);
             let mut row = row.clone();
             if row.version == 0 {
-                // Another reign was told what it is called there; should its disk forget it, nobody else could say.
-                row.local = known.and_then(|known| known.local.clone());
+                // Another reign was told what it is called there; should its disk forget it, nobody else could say. One that
+                // left and came back has another.
+                let same = known.filter(|known| known.since == row.since);
+                row.local = same.and_then(|known| known.local.clone());
             }
             self.record.rows.insert(site.clone(), row);
         }

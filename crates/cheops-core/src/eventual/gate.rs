@@ -168,8 +168,12 @@ impl Replicant {
                 Stage::Waiting(_) | Stage::InDoubt | Stage::Refused(_)
             )
         };
-        let next = self.log.get(self.row(&shared.me).applied + 1);
-        self.retry_ms > shared.now_ms
+        let row = self.row(&shared.me);
+        let next = self.log.get(row.applied + 1);
+        // Who has to tell whether it was made here may be away for long.
+        let untold = row.local.is_none() && self.may_be_told(shared);
+        untold
+            || self.retry_ms > shared.now_ms
             || self
                 .record
                 .making
