@@ -3,6 +3,7 @@
 use std::pin::pin;
 use std::time::{Duration, Instant};
 
+use cheops_engine::replication::Replaced;
 use http::request::Parts;
 use http::{HeaderName, HeaderValue, Request, Response, StatusCode, Version, header};
 use hyper::body::Incoming;
@@ -28,13 +29,6 @@ pub(crate) struct Call {
     pub(crate) asker: Asker,
     /// Whether it has baggage, which may hold a scope.
     pub(crate) has_baggage: bool,
-}
-
-/// A value that was replaced towards the service and is restored in its answer.
-pub(crate) struct Replaced {
-    pub(crate) header: HeaderName,
-    pub(crate) ours: HeaderValue,
-    pub(crate) own: Option<HeaderValue>,
 }
 
 /// A call that was made, and what its answer is read by.
@@ -214,13 +208,7 @@ fn ambiguous(header: &HeaderName) -> Problem {
 }
 
 fn restore(headers: &mut http::HeaderMap, replaced: Vec<Replaced>) {
-    for Replaced { header, ours, own } in replaced {
-        if headers.get(&header) != Some(&ours) {
-            continue;
-        }
-        match own {
-            Some(own) => headers.insert(header, own),
-            None => headers.remove(header),
-        };
+    for one in replaced {
+        one.restore(headers);
     }
 }

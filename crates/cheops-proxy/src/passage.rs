@@ -5,7 +5,7 @@ use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Instant;
 
 use cheops_engine::Picture;
-use cheops_engine::replication::ENTRY;
+use cheops_engine::replication::{ENTRY, Replaced};
 use cheops_model::{ServiceName, SiteName};
 use cheops_scope::{limits::TEXT_BYTES_MAX, parse_bytes};
 use http::{HeaderMap, HeaderValue};
@@ -50,11 +50,12 @@ impl Passage {
     }
 
     /// Takes the scope of an operation off a call that its applier is about to make, and gives it to the service the
-    /// ways it asked for.
-    pub fn carry(&self, service: &str, headers: &mut HeaderMap) {
+    /// ways it asked for. Tells what is to be restored in the answer.
+    pub fn carry(&self, service: &str, headers: &mut HeaderMap) -> Vec<Replaced> {
+        let mut replaced = Vec::new();
         let entry = headers.remove(ENTRY);
         let Some(scope) = headers.remove(headers::SCOPE) else {
-            return;
+            return replaced;
         };
         let picture = self.0.pictures.borrow().clone();
         let (hops, entry) = entry
@@ -63,7 +64,7 @@ impl Passage {
         let carriers = self.0.carriers.read();
         let carriers = carriers.unwrap_or_else(PoisonError::into_inner);
         let Some((_, ways)) = carriers.iter().find(|(name, _)| name.as_str() == service) else {
-            return;
+            return replaced;
         };
         let trail = Trail {
             scope: inside(&picture, &entry, &scope).unwrap_or(scope),
@@ -75,10 +76,15 @@ impl Passage {
                 Carrier::Header => _ = headers.insert(headers::SCOPE, trail.scope.clone()),
                 Carrier::Baggage => carrier::set_baggage(headers, trail.scope.to_str().ok()),
                 Carrier::Correlate(by) => {
-                    let own = headers.get(&by.header).map(HeaderValue::as_bytes);
+                    let own = headers.get(&by.header).cloned();
+                    let value = own.as_ref().map(HeaderValue::as_bytes);
                     let memory = &self.0.correlation;
-                    match memory.remember(by, own, &trail, Instant::now()) {
-                        Ok(value) => _ = headers.insert(by.header.clone(), value),
+                    match memory.remember(by, value, &trail, Instant::now()) {
+                        Ok(ours) => {
+                            headers.insert(by.header.clone(), ours.clone());
+                            let header = by.header.clone();
+                            replaced.push(Replaced { header, ours, own });
+                        }
                         Err(_) => {
                             // Its trace is under way with the scope as it was written.
                             tracing::debug!(service, header = %by.header, "a trace keeps its scope");
@@ -87,6 +93,7 @@ impl Passage {
                 }
             }
         }
+        replaced
     }
 }
 

@@ -28,6 +28,7 @@ use super::blobs::Blobs;
 use super::http::{Heard, Silence, Way};
 use super::index::Index;
 use super::limits::BRINGS_MAX;
+use super::replaced::Replaced;
 use super::shard::{Inbox, Input};
 use super::wire::{self, Asked, Replied};
 use super::{Carry, ReplicatedService, Shown};
@@ -353,24 +354,21 @@ impl Desk<'_> {
         self.api().rewrite_target(path, map).into_owned()
     }
 
-    /// Before a call: the service may have a value checked while it answers.
-    fn show(&self, headers: &mut HeaderMap) {
+    /// Before a call: the service may have a value checked while it answers. What is to be restored then is told.
+    fn show(&self, headers: &mut HeaderMap) -> Vec<Replaced> {
         if let Some(told) = headers.remove(wire::HOMES) {
             (self.inner.shown)(&told, headers);
         }
-        (self.inner.carry)(&self.service.name, headers);
+        (self.inner.carry)(&self.service.name, headers)
     }
 
     async fn ask(&self, mut request: Request<Full<Bytes>>, max: usize) -> Result<Heard, Outcome> {
-        self.show(request.headers_mut());
-        self.service
-            .way
-            .ask(request, max)
-            .await
-            .map_err(|silence| match silence {
-                Silence::NotSent => Outcome::NotSent,
-                Silence::Unknown => Outcome::Unknown,
-            })
+        let replaced = self.show(request.headers_mut());
+        match self.service.way.ask(request, max).await {
+            Ok(heard) => Ok(heard.restored(replaced)),
+            Err(Silence::NotSent) => Err(Outcome::NotSent),
+            Err(Silence::Unknown) => Err(Outcome::Unknown),
+        }
     }
 
     /// What an answer means for the core.

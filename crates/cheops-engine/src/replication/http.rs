@@ -15,6 +15,7 @@ use tokio::sync::{Semaphore, watch};
 use tokio::time::{Instant, timeout, timeout_at};
 
 use super::limits::{CALLS_MAX, IDLE_MAX};
+use super::replaced::Replaced;
 use crate::limits::CONNECT_DEADLINE;
 use crate::registry::Endpoints;
 
@@ -24,6 +25,16 @@ pub(super) struct Heard {
     pub(super) headers: HeaderMap,
     /// None if it was longer than was asked for.
     pub(super) body: Option<Bytes>,
+}
+
+impl Heard {
+    /// As if the request had reached the service as it was.
+    pub(super) fn restored(mut self, replaced: Vec<Replaced>) -> Heard {
+        for one in replaced {
+            one.restore(&mut self.headers);
+        }
+        self
+    }
 }
 
 /// Why there is none.

@@ -17,6 +17,7 @@ mod index;
 mod limits;
 mod links;
 pub mod populate;
+mod replaced;
 mod reread;
 mod seal;
 mod shard;
@@ -43,6 +44,7 @@ pub use blobs::{BlobSettings, Intake, NotKept, Room, Valve};
 pub use cheops_blob::Reference;
 pub use index::{Index, Known, Population};
 pub use limits::BODY_BYTES_MAX;
+pub use replaced::Replaced;
 pub use shard::NotTaken;
 pub use wire::{Asked, Carried, Content, ENTRY, FOREIGN, HOMES, Replied, decode, encode};
 
@@ -76,8 +78,8 @@ pub struct ReplicatedService {
 }
 
 /// Takes the scope (`X-Scope`, and [`ENTRY`]) off a call to this service that is about to be made from a
-/// log, and gives it to the service the way that one wants it.
-pub type Carry = Arc<dyn Fn(&str, &mut HeaderMap) + Send + Sync>;
+/// log, and gives it to the service the way that one wants it; tells what is to be restored in the answer.
+pub type Carry = Arc<dyn Fn(&str, &mut HeaderMap) -> Vec<Replaced> + Send + Sync>;
 
 /// Hears of a call that is about to be made from a log: what was logged of where the values it
 /// shows are at home, and its headers.

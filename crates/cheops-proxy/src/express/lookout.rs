@@ -1,7 +1,7 @@
 //! Looking whether an answer is there before going to sleep.
 //!
-//! To sleep and be woken takes a thread longer than a fast service takes to answer. So a thread with a single request
-//! under way, to a service that usually answers at once, looks for the answer for as long as that takes. One thread
+//! To sleep and be woken takes a thread longer than a fast service takes to answer. So a thread with a single request of
+//! the short way under way, to a service that usually answers at once, looks for the answer for as long as that takes. One thread
 //! of the agent at a time, and none where there is but one processor: whoever looks takes it from the service.
 
 use std::cell::Cell;

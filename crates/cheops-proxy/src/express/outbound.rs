@@ -3,6 +3,7 @@
 use std::rc::Rc;
 use std::time::Instant;
 
+use cheops_engine::replication::Replaced;
 use cheops_model::SiteName;
 use http::{HeaderValue, Method};
 
@@ -12,7 +13,7 @@ use crate::carrier::Carrier;
 use crate::correlation::Trail;
 use crate::entry::{AccessLine, Connection, Told};
 use crate::headers;
-use crate::here::{Called, Replaced};
+use crate::here::Called;
 use crate::limits;
 use crate::replicate::{self, Asked, Bearing, Mention};
 use crate::scope::{Decision, Route};

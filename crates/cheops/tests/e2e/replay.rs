@@ -73,6 +73,19 @@ async fn every_site_does_where_the_service_passes_baggage_on() {
 }
 
 #[tokio::test]
+async fn what_a_service_repeats_of_a_request_is_what_its_client_sent() {
+    let mesh = Setup::of(2).start().await;
+    let (image, _) = replicas::create(&mesh, 1, "on both").await;
+    let scope = ("X-Scope", "compute: site1 & site2");
+    let json = ("Content-Type", "application/json");
+    let own = ("X-Request-Id", "mine");
+    let made = mesh.boot(1, &image, &[scope, json, own]).await;
+    assert_eq!((made.status, made.header("x-request-id")), (201, "mine"));
+    let made = mesh.boot(1, &image, &[scope, json]).await;
+    assert_eq!((made.status, made.all("x-request-id").len()), (201, 0));
+}
+
+#[tokio::test]
 async fn a_site_that_was_away_fetches_it_when_it_is_back() {
     let mut mesh = Setup::of(3).start().await;
     let image = mesh.upload(3, "far", b"x").await;

@@ -43,12 +43,15 @@ impl Desk<'_> {
         content: Option<&Content>,
         call: CallKind,
     ) -> Result<Heard, Outcome> {
-        self.show(request.headers_mut());
-        match content {
-            None => self.ask(request, ANSWER_BYTES_MAX).await,
-            Some(Content::Blob(of)) => self.send_whole(request, *of).await,
-            Some(Content::Streaming(id)) => self.send_coming(request, *id, call).await,
-        }
+        let Some(content) = content else {
+            return self.ask(request, ANSWER_BYTES_MAX).await;
+        };
+        let replaced = self.show(request.headers_mut());
+        let heard = match content {
+            Content::Blob(of) => self.send_whole(request, *of).await,
+            Content::Streaming(id) => self.send_coming(request, *id, call).await,
+        };
+        heard.map(|heard| heard.restored(replaced))
     }
 
     async fn send_whole(
