@@ -73,6 +73,8 @@ pub struct History {
     pub requests: BTreeMap<OperationId, Request>,
     /// By host and replicant.
     pub chains: BTreeMap<(usize, ReplicantId), Chain>,
+    /// What somebody was told not to happen: where and when.
+    pub cancelled: BTreeMap<OperationId, (usize, u64)>,
     /// Where and when an entry was given up as too late.
     pub expired: BTreeMap<(usize, OperationId), u64>,
     /// Operations that lost a position: where the logs parted, and the epoch of that position.
