@@ -60,6 +60,7 @@ impl World {
             hosts,
         };
         self.history.requests.insert(op, request);
+        self.draw_cancel(host, &submission);
         self.one_try(host, submission);
     }
 

@@ -47,7 +47,9 @@ impl World {
                 self.tell(|world| {
                     format!("{} answers {client:?}: {answer:?}", world.hosts[host].name)
                 });
-                self.client_hears(client, answer);
+                if !self.canceller_hears(host, client, &answer) {
+                    self.client_hears(client, answer);
+                }
             }
             Effect::Wake { at_ms } => {
                 let here = &self.hosts[host];

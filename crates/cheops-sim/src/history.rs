@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use cheops_core::eventual::{Body, Kept, Runs, Stage};
+use cheops_core::eventual::{Body, Kept, ReplicantView, Runs, Stage};
 use cheops_core::record::decode;
 use cheops_core::{Answer, Change, Epoch, OperationId, ReplicantId, Site, Submission, Table};
 
@@ -73,6 +73,8 @@ pub struct History {
     pub requests: BTreeMap<OperationId, Request>,
     /// By host and replicant.
     pub chains: BTreeMap<(usize, ReplicantId), Chain>,
+    /// What somebody was told not to happen: where and when.
+    pub cancelled: BTreeMap<OperationId, (usize, u64)>,
     /// Where and when an entry was given up as too late.
     pub expired: BTreeMap<(usize, OperationId), u64>,
     /// Operations that lost a position: where the logs parted, and the epoch of that position.
@@ -194,12 +196,17 @@ impl History {
             {
                 *until = now_ms;
             }
-            let Some(of) = kept.map(|kept| kept.replicant) else {
-                continue;
-            };
             if self.requests.contains_key(&op) {
                 continue;
             }
+            // The message that told it to leave them may have told that they are parked: then they are brought to nobody.
+            let parked = |view: &ReplicantView| view.parked.iter().any(|parked| parked.id == op);
+            let at_once = || core.replicants().find(parked).map(|view| view.id);
+            let of = kept.map(|kept| kept.replicant);
+            let of = of.or_else(|| change.value.as_ref().and_then(|_| at_once()));
+            let Some(of) = of else {
+                continue;
+            };
             let runs = core.replicant(of).map(|view| view.runs);
             let chain = self.chains.get(&(host, of)).into_iter().flatten();
             let lost = chain.filter(|(index, (epoch, _))| {

@@ -4,6 +4,7 @@
 //! (crashes at every write, torn and one-way links, lost, repeated and late messages, clocks that jump, disks put
 //! back, services that fail after doing it); then faults are off and the world must come to rest.
 
+mod cancels;
 pub mod clients;
 pub mod disk;
 mod effects;

@@ -84,12 +84,13 @@ fn many(range: std::ops::Range<u64>, bug: Option<Bug>) -> ExitCode {
     let seconds = started.elapsed().as_secs_f64();
     let counts = summary.counts;
     println!(
-        "{} worlds in {seconds:.1} s ({:.0} per second), {} h simulated, {} events, {} requests",
+        "{} worlds in {seconds:.1} s ({:.0} per second), {} h simulated, {} events, {} requests, {} given up",
         summary.worlds,
         summary.worlds as f64 / seconds,
         counts.ms / 3_600_000,
         counts.events,
-        counts.tries
+        counts.tries,
+        counts.cancels
     );
     println!(
         "faults: {} crashes, {} freezes, {} disks put back, {} networks cut, {} outages of services, {} promotions, {} messages lost, repeated or cut off, {} failed calls; {} laws checked",

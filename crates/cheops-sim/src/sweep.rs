@@ -133,6 +133,7 @@ impl Counts {
         self.mishaps += other.mishaps;
         self.failures += other.failures;
         self.tries += other.tries;
+        self.cancels += other.cancels;
         self.laws += other.laws;
     }
 }

@@ -94,6 +94,8 @@ pub enum Happening {
     Client,
     /// A client asks again.
     Retry { op: OperationId },
+    /// Somebody wants a request not to happen.
+    Cancel { host: usize, op: OperationId },
     /// Something breaks or is mended.
     Fault,
     /// A stopped agent starts.
@@ -127,6 +129,8 @@ pub struct Counts {
     pub failures: u64,
     /// Requests of clients, with retries.
     pub tries: u64,
+    /// Requests that somebody was told to be given up.
+    pub cancels: u64,
     /// Laws checked.
     pub laws: u64,
 }
@@ -137,6 +141,8 @@ pub struct World {
     pub settings: Settings,
     /// Chance.
     pub rng: Rng,
+    /// Chance of its own for what came to the worlds later: the others stay as they were.
+    pub aside: Rng,
     /// Time.
     pub now_ms: u64,
     /// All sites.
@@ -147,6 +153,8 @@ pub struct World {
     pub history: History,
     /// Who waits for which answer: operation and number of the try.
     pub asking: BTreeMap<ClientId, (OperationId, usize)>,
+    /// Who waits to hear whether it was given up.
+    pub cancelling: BTreeMap<ClientId, OperationId>,
     /// For the summary.
     pub counts: Counts,
     /// False once faults are off.
@@ -177,11 +185,13 @@ impl World {
         let network = Network::new(settings.sites);
         let mut world = World {
             rng,
+            aside: Rng::new(!seed),
             now_ms: 1_000,
             hosts: Vec::new(),
             network,
             history: History::default(),
             asking: BTreeMap::new(),
+            cancelling: BTreeMap::new(),
             counts: Counts::default(),
             hostile: true,
             trace: trace.then(Vec::new),
@@ -312,6 +322,7 @@ impl World {
             } => self.linger((host, disk), replicant, &call),
             Happening::Client => self.client_acts(),
             Happening::Retry { op } => self.client_retries(op),
+            Happening::Cancel { host, op } => self.client_cancels(host, op),
             Happening::Fault => self.fault(),
             Happening::Start { host } => self.start(host),
             Happening::Operator => self.operator_looks(),
@@ -328,6 +339,7 @@ impl World {
             | Happening::Linger { .. }
             | Happening::Client
             | Happening::Retry { .. }
+            | Happening::Cancel { .. }
             | Happening::Fault
             | Happening::Start { .. }
             | Happening::Operator => return None,

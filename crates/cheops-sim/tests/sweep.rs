@@ -175,6 +175,10 @@ fn seeds_that_once_found_something_stay_quiet() {
         ),
         ("the same, without a disk put back", 85_780),
         ("what a leader was entrusted with was refused for ever", 57),
+        (
+            "what was parked for all who had folded it was not known to stand for it",
+            1_637,
+        ),
     ];
     for (what, seed) in findings {
         let ran = run(*seed, None, false);
@@ -199,6 +203,7 @@ fn known_bugs_are_found() {
         Bug::IgnoreDigest,
         Bug::TrustOldDisk,
         Bug::RunAfter503,
+        Bug::CancelSent,
     ];
     for bug in soon {
         assert!(

@@ -80,6 +80,7 @@ impl Replicant {
     pub(super) fn walk(&mut self, shared: &Shared) {
         let mut applied = self.row(&shared.me).applied;
         let local = self.row(&shared.me).local.is_some();
+        let runs = !self.keeps_a_queue(&shared.me);
         while let Some(kept) = self.log.get(applied + 1) {
             let made =
                 matches!(&kept.entry.body, Body::Run(op) if op.kind == Kind::Create) && local;
@@ -87,7 +88,7 @@ impl Replicant {
             let voids = matches!(kept.entry.body, Body::Void(_));
             if made && !kept.stage.is_final() && self.record.form == Form::Replica {
                 self.log.set_stage(index, Stage::Applied(201));
-            } else if !self.passes(&kept.stage) && !self.log.is_void(op) {
+            } else if runs && !self.passes(&kept.stage) && !self.log.is_void(op) {
                 break;
             }
             if voids {
@@ -144,7 +145,7 @@ impl Replicant {
             return;
         };
         let (index, asked) = (kept.entry.index, kept.stage != Stage::Void);
-        if !asked {
+        if !asked && !self.keeps_a_queue(&shared.me) {
             self.log.set_stage(index, Stage::Queued);
         }
         let row = self.row_mut(&shared.me);

@@ -79,6 +79,7 @@ impl Site {
             self.shared.drop_outbox(op, out);
         }
         let digest = self.drop_pending(op, out).or(mine);
+        let digest = digest.or_else(|| self.withdraw(op));
         let answer = match digest {
             Some(digest) => {
                 self.shared.conclude(op, digest, Answer::Cancelled, out);

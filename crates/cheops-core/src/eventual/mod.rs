@@ -36,6 +36,7 @@ mod stream;
 mod submit;
 mod view;
 mod wake;
+mod withdraw;
 
 pub(crate) use answers::AnswerRecord;
 pub use archive::{Archive, Kin, Mark, Reader, Summary};

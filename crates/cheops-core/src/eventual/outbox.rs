@@ -192,10 +192,12 @@ impl Site {
         }
         let place = self.place_of(op);
         let queue = place.filter(|place| place.record.form == Form::Queue);
+        let given_up = queue.is_some_and(|queue| queue.has_withdrawn(op, &self.shared.me));
         if let Some(known) = queue.and_then(|queue| queue.digest_of(op)) {
             // Perhaps in a queue of an earlier disk.
             return match submission.mode {
                 _ if known != digest => self.shared.tell(op, waiter, Answer::KeyReused, out),
+                _ if given_up => self.shared.tell(op, waiter, Answer::Cancelled, out),
                 Mode::Async => self.shared.tell(op, waiter, Answer::Accepted, out),
                 Mode::Wait(_) => self.shared.wait(op, waiter),
             };
@@ -219,7 +221,7 @@ impl Site {
             return shared.void_one(op, digest, waiter, problem, out);
         }
         if queue.log.find(op).is_none() {
-            queue.append(Body::Run(submission.op.clone()), Stage::Void, shared, out);
+            queue.append(Body::Run(submission.op.clone()), Stage::Queued, shared, out);
         }
         shared.touched.insert(id);
         match submission.mode {
@@ -313,6 +315,8 @@ impl Replicant {
         };
         let stage = match (&body, self.take_ran(&body)) {
             (Body::Park(_), _) => Stage::Void,
+            // It had a position before: its target may have it.
+            _ if self.keeps_a_queue(&shared.me) => Stage::Void,
             (_, Some(ran)) => self.rejoin(&body, ran),
             (_, None) => body.first_stage(),
         };

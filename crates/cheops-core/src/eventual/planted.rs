@@ -35,6 +35,7 @@ pub enum Bug {
     RestUnconfirmed,
     HearOnePage,
     TrustSent,
+    CancelSent,
 }
 
 impl Bug {
@@ -69,5 +70,6 @@ impl Bug {
         Bug::RestUnconfirmed,
         Bug::HearOnePage,
         Bug::TrustSent,
+        Bug::CancelSent,
     ];
 }

@@ -241,6 +241,7 @@ impl Replicant {
         let base = (self.log.base.index > fork).then(|| self.whole_base(shared));
         let entries = self.log.iter().map(|kept| self.aged(kept, shared));
         let entries = entries.filter(|entry| entry.index > fork).collect();
+        self.note_all_brought(&shared.me);
         shared.send(
             from,
             Message::Promise {
@@ -511,7 +512,8 @@ impl Replicant {
             stage,
             Stage::Queued | Stage::Void | Stage::Waiting(_) | Stage::Refused(_)
         );
-        if touched && !matches!(op.kind, Kind::Create | Kind::Rescope) {
+        let runs = !self.keeps_a_queue(&shared.me);
+        if touched && runs && !matches!(op.kind, Kind::Create | Kind::Rescope) {
             if !shared.planted(Bug::ForgetRan) {
                 self.record.ran.insert(op.id, stage);
             }

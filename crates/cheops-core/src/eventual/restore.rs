@@ -155,6 +155,8 @@ impl Replicant {
         }
         self.record.recovery = Recovery::Asking;
         self.end_times(shared);
+        // Also what was in no message when the backup was made may have been in one since.
+        self.note_all_brought(&shared.me);
         if let Some(gate) = self.record.gate.take()
             && gate.stage != Stage::Streaming
         {

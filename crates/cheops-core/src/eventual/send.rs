@@ -102,7 +102,10 @@ impl Replicant {
         let from = sent.max(have).unwrap_or_else(|| self.log.last());
         let base = (from < self.log.base.index).then(|| self.whole_base(shared));
         let from = from.max(self.log.base.index);
-        let entries = self.batch(from, shared);
+        let entries = self.batch(from, to, shared);
+        if let (Some(first), Some(last)) = (entries.first(), entries.last()) {
+            self.note_brought(first.index..=last.index, &shared.me);
+        }
         if let Some(progress) = self.progress.get_mut(to) {
             // Of a site that was only asked, nothing is known: it answers first.
             progress.sent = have.map(|_| entries.last().map_or(from, |last| last.index));
@@ -132,9 +135,11 @@ impl Replicant {
         }
     }
 
-    pub(super) fn batch(&self, after: u64, shared: &Shared) -> Vec<Entry> {
+    fn batch(&self, after: u64, to: &SiteName, shared: &Shared) -> Vec<Entry> {
         let lacking = self.log.iter().filter(|kept| kept.entry.index > after);
+        let more = self.may_bring_more(to, shared);
         lacking
+            .take_while(|kept| more || kept.stage != Stage::Queued)
             .take(BATCH_ENTRIES_MAX)
             .map(|kept| self.aged(kept, shared))
             .collect()

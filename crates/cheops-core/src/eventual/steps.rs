@@ -161,16 +161,32 @@ impl Site {
         match &kept.entry.body {
             Body::Park(_) => Step::told(Progress::Held, None),
             Body::Void(_) => Step::told(Progress::Void, None),
+            Body::Run(op) if replicant.keeps_a_queue(&self.shared.me) => {
+                self.kept_step(replicant, (index, op.id), site, row)
+            }
             Body::Run(_) if *site == self.shared.me => {
                 let (progress, status) = self.own_progress(replicant, kept);
                 self.own_step(replicant, progress, status)
             }
-            Body::Run(_) => {
-                let have = replicant.progress.get(site).and_then(|known| known.have);
-                let has_it = have.is_some_and(|have| have >= index);
-                let (progress, status) = told_progress(index, row, has_it);
-                Step::told(replicant.unless_stranded(progress), status)
-            }
+            Body::Run(_) => replicant.told_step(index, site, row),
+        }
+    }
+
+    /// Of a request in a queue of this site. What its target has done and what it was too late for is all the same to
+    /// whoever waits behind it, and so to its row.
+    fn kept_step(
+        &self,
+        replicant: &Replicant,
+        (index, op): (u64, OperationId),
+        site: &SiteName,
+        row: &Row,
+    ) -> Step {
+        let me = &self.shared.me;
+        match self.answer_of(op) {
+            _ if site == me => Step::told(Progress::Void, None),
+            _ if replicant.has_withdrawn(op, me) => Step::told(Progress::Cancelled, None),
+            Some(Answer::Cancelled) => Step::told(Progress::Expired, None),
+            _ => replicant.told_step(index, site, row),
         }
     }
 
@@ -256,6 +272,14 @@ impl Site {
 }
 
 impl Replicant {
+    /// What another site's own word says of an entry.
+    fn told_step(&self, index: u64, site: &SiteName, row: &Row) -> Step {
+        let have = self.progress.get(site).and_then(|known| known.have);
+        let has_it = have.is_some_and(|have| have >= index);
+        let (progress, status) = told_progress(index, row, has_it);
+        Step::told(self.unless_stranded(progress), status)
+    }
+
     /// What a stranded replicant had not sent goes nowhere by itself.
     fn unless_stranded(&self, progress: Progress) -> Progress {
         match (self.record.recovery, progress) {

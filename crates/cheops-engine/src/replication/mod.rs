@@ -312,15 +312,22 @@ impl Replication {
         self.0.blobs.set(settings);
     }
 
-    /// Asks for an operation not to happen.
-    pub async fn cancel(
-        &self,
-        replicant: ReplicantId,
-        op: OperationId,
-    ) -> Result<Answer, NotTaken> {
-        let (reply, answer) = oneshot::channel();
-        self.inbox(replicant).offer(Input::Cancel { op, reply })?;
-        answer.await.unwrap_or(Err(NotTaken::Stopped))
+    /// Asks for an operation not to happen. `None` if nothing is known of it.
+    pub async fn cancel(&self, op: OperationId) -> Result<Option<Answer>, NotTaken> {
+        // The name of a queue does not tell its shard: it has one for each life of the disk.
+        let of = move |site: &Site| {
+            let view = site.operation(op)?;
+            view.replicant.or(view.op.map(|op| op.replicant))
+        };
+        for inbox in self.0.inboxes.iter() {
+            if look_into(inbox, of).await.flatten().is_none() {
+                continue;
+            }
+            let (reply, answer) = oneshot::channel();
+            inbox.offer(Input::Cancel { op, reply })?;
+            return answer.await.unwrap_or(Err(NotTaken::Stopped)).map(Some);
+        }
+        Ok(None)
     }
 
     /// Tells the shard of a replicant what somebody has decided about it.

@@ -51,7 +51,7 @@ pub(super) fn check(world: &World, _: &Evidence) -> Result<(), String> {
 
 /// True if a client asked again, before it ran, at a site whose disk was put back to before it had asked there first: that
 /// site knows of no earlier request, and takes this one with all its time.
-fn is_asked_anew(world: &World, op: OperationId, ran_ms: u64) -> bool {
+pub(super) fn is_asked_anew(world: &World, op: OperationId, ran_ms: u64) -> bool {
     let Some(request) = world.history.requests.get(&op) else {
         return false;
     };

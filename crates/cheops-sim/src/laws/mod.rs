@@ -10,6 +10,7 @@ use crate::world::{Host, World};
 
 mod acknowledged;
 mod bounded;
+mod cancelled;
 mod conflicts;
 mod drained;
 mod equal;
@@ -41,6 +42,7 @@ pub const LAWS: &[Law] = &[
     ("503 never happened", unavailable::check),
     ("what the gate refused happened nowhere", verdicts::check),
     ("expired actions never run", expired::check),
+    ("what was cancelled never ran", cancelled::check),
     ("queues drain after heal", drained::check),
     ("records only where involved", involved::check),
     ("memory and log are bounded", bounded::check),

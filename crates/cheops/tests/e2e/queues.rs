@@ -1,12 +1,16 @@
 //! `eventual(site2)`: a request for one site, kept while that site is away.
 
+use cheops_samples::IdForm;
 use serde_json::{Value, json};
 
-use crate::common::client::{admin, ask};
+use crate::common::agent::text;
+use crate::common::client::{Answer, admin, ask};
 use crate::common::eventually;
 use crate::common::mesh::Mesh;
 use crate::common::setup::Setup;
+use crate::replica_cli::{cheops, code};
 use crate::replicas::{at, held, wait_held};
+use crate::resources::order;
 
 const THERE: &str = "image: eventual(site2)";
 
@@ -163,4 +167,90 @@ async fn a_key_stands_for_one_request_also_in_a_queue() {
     .await;
     wait_held(&mesh, 2, "behind it").await;
     assert_eq!(held(&mesh, 2, "once").await.len(), 1);
+}
+
+/// Hands in an image for site2, with its name as its key.
+async fn queue(mesh: &Mesh, name: &str) -> Answer {
+    let headers = [
+        ("Content-Type", "application/json"),
+        ("X-Scope", THERE),
+        ("Idempotency-Key", name),
+    ];
+    let body = json!({ "name": name }).to_string();
+    let image = mesh.site(1).image;
+    ask(image, "POST", "/images", &headers, body.as_bytes()).await
+}
+
+async fn queued(mesh: &Mesh, name: &str) -> String {
+    let taken = queue(mesh, name).await;
+    assert_eq!(taken.status, 202, "{taken:?}");
+    taken.header("x-cheops-operation").to_owned()
+}
+
+async fn cancel(mesh: &Mesh, id: &str) -> Answer {
+    let path = format!("/v1/operations/{id}/cancel");
+    order(mesh, 1, &path, json!({})).await
+}
+
+#[tokio::test]
+async fn what_is_cancelled_before_its_site_is_back_never_runs_and_what_stands_behind_it_does() {
+    let mut setup = Setup::of(2);
+    setup.ids = IdForm::Integer;
+    let mut mesh = setup.start().await;
+    mesh.cut(2);
+    mesh.wait_mark(1, 2, "autonomous").await;
+    eventually("its queues know that site2 is away", || async {
+        let tried = json!({ "name": "tried" });
+        let taken = at(&mesh, 1, "POST", "/images", THERE, tried).await;
+        let id = taken.header("x-cheops-operation");
+        (cancel(&mesh, id).await.status == 200).then_some(())
+    })
+    .await;
+    let first = queued(&mesh, "first").await;
+    let second = queued(&mesh, "second").await;
+    let third = queued(&mesh, "third").await;
+    let told = cancel(&mesh, &second).await;
+    assert_eq!(told.status, 200, "{told:?}");
+    assert_eq!(told.json()["sites"]["site2"]["state"], "cancelled");
+    // Asked again, it is what it is; asked for again, it is not done after all.
+    assert_eq!(cancel(&mesh, &second).await.status, 200);
+    let again = queue(&mesh, "second").await;
+    assert_eq!((again.status, again.problem().as_str()), (409, "conflict"));
+
+    mesh.take_agent(1).kill().await;
+    mesh.restart(1).await;
+    let told = operation(&mesh, &second).await;
+    assert_eq!(told["sites"]["site2"]["state"], "cancelled");
+    assert_eq!(queue(&mesh, "second").await.status, 409);
+    // What was in no message before the crash is in none after it.
+    let fourth = queued(&mesh, "fourth").await;
+    for id in [&third, &fourth] {
+        let told = operation(&mesh, id).await;
+        assert_eq!(told["sites"]["site2"]["state"], "queued");
+    }
+    let given_up = cheops(&mesh, 1, &["op", "cancel", &fourth]).await;
+    assert_eq!(code(&given_up), 0, "{}", text(&given_up.stderr));
+    queued(&mesh, "fifth").await;
+
+    mesh.heal(2);
+    let mut ids = Vec::new();
+    for name in ["first", "third", "fifth"] {
+        ids.push(wait_held(&mesh, 2, name).await["id"].as_u64().unwrap());
+    }
+    // One after the other, and nothing between them.
+    assert_eq!(ids, [ids[0], ids[0] + 1, ids[0] + 2]);
+    for name in ["second", "fourth"] {
+        assert!(held(&mesh, 2, name).await.is_empty());
+    }
+    eventually("the first is told to be done", || async {
+        let told = operation(&mesh, &first).await;
+        (told["sites"]["site2"]["state"] == "applied").then_some(())
+    })
+    .await;
+    let late = cancel(&mesh, &first).await;
+    assert_eq!((late.status, late.problem().as_str()), (409, "conflict"));
+    for id in [&second, &fourth] {
+        let told = operation(&mesh, id).await;
+        assert_eq!(told["sites"]["site2"]["state"], "cancelled");
+    }
 }

@@ -12,7 +12,7 @@ use crate::common::setup::Setup;
 use crate::replicas::{at, create, in_path, wait_held};
 
 /// Runs a command that asks a site's agent; no line it prints is too wide.
-async fn cheops(mesh: &Mesh, site: usize, arguments: &[&str]) -> Output {
+pub(crate) async fn cheops(mesh: &Mesh, site: usize, arguments: &[&str]) -> Output {
     let address = mesh.site(site).admin.to_string();
     let output = run(&[arguments, &["--admin", &address]].concat()).await;
     for line in text(&output.stdout).lines() {
@@ -24,7 +24,7 @@ async fn cheops(mesh: &Mesh, site: usize, arguments: &[&str]) -> Output {
     output
 }
 
-fn code(output: &Output) -> i32 {
+pub(crate) fn code(output: &Output) -> i32 {
     output.status.code().unwrap()
 }
 

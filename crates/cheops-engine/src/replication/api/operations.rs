@@ -91,16 +91,10 @@ impl Replication {
     /// Gives an operation up, if no site was called for it.
     pub async fn cancel_operation(&self, id: &str) -> Result<(), NotRetried> {
         let op = operation_id(id).ok_or(NotRetried::Unknown)?;
-        let of = self.look_everywhere(move |site| {
-            let view = site.operation(op)?;
-            view.replicant
-                .or_else(|| view.op.as_ref().map(|op| op.replicant))
-        });
-        let replicant = of.await.into_iter().flatten().next();
-        let replicant = replicant.ok_or(NotRetried::Unknown)?;
-        match self.cancel(replicant, op).await {
-            Ok(Answer::Cancelled) => Ok(()),
-            Ok(_) => Err(NotRetried::TooLate),
+        match self.cancel(op).await {
+            Ok(Some(Answer::Cancelled)) => Ok(()),
+            Ok(Some(_)) => Err(NotRetried::TooLate),
+            Ok(None) => Err(NotRetried::Unknown),
             Err(NotTaken::Busy | NotTaken::NoRoom | NotTaken::Stopped) => Err(NotRetried::NotNow),
         }
     }
