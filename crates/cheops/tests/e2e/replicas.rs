@@ -425,8 +425,9 @@ async fn lists_of_several_sites_are_one_with_replicas_once() {
     let mesh = Setup::of(2).start().await;
     mesh.upload(1, "only at 1", b"x").await;
     mesh.upload(2, "only at 2", b"x").await;
-    create(&mesh, 1, "both").await;
-    wait_held(&mesh, 2, "both").await;
+    let (id, _) = create(&mesh, 1, "both").await;
+    // The service has it before its agent has heard that it does.
+    read_at(&mesh, 2, &format!("/images/{id}"), "").await;
     let list = at(&mesh, 1, "GET", "/images", BOTH, Value::Null).await;
     assert_eq!(list.status, 200);
     assert_eq!(list.served_by(), "site1, site2");
