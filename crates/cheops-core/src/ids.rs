@@ -20,6 +20,15 @@ pub struct ReplicantId(pub u128);
 /// Set in the ids of operations that are soon forgotten. The highest bit: the lowest ones say which shard a replicant is of.
 const PASSING: u128 = 1 << 127;
 
+/// How many of an id's lowest bits are from chance where the others tell the time.
+const CHANCE_BITS: u32 = 80;
+
+/// What an id that nobody has fixed is made from: the time first, then chance. What is kept by such ids lies in the order in which it was
+/// written, so that a store fills one page after the other and does not touch another one for each.
+pub fn dated(unix_ms: u64, chance: u128) -> u128 {
+    (u128::from(unix_ms) << CHANCE_BITS) | (chance & ((1 << CHANCE_BITS) - 1))
+}
+
 impl OperationId {
     /// From chance, for a request that may come again for as long as answers are promised to be kept.
     pub fn lasting(chance: u128) -> OperationId {
@@ -267,6 +276,24 @@ impl Shape {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn dated_ids_lie_in_the_order_of_time_and_are_told_apart_by_chance() {
+        let (early, late) = (
+            dated(1_700_000_000_000, u128::MAX),
+            dated(1_700_000_000_001, 0),
+        );
+        assert!(OperationId::lasting(early) < OperationId::lasting(late));
+        assert!(OperationId::passing(early) < OperationId::passing(late));
+        assert!(OperationId::passing(early).is_passing());
+        assert!(!OperationId::lasting(early).is_passing());
+        assert_ne!(dated(7, 1), dated(7, 2));
+        assert_eq!(
+            dated(7, 5) % 4,
+            1,
+            "the lowest bits, by which shards are chosen, are from chance"
+        );
+    }
 
     #[test]
     fn a_meta_id_has_the_shape_of_the_service_and_is_recognised_by_its_mesh_alone() {

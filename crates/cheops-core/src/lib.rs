@@ -14,7 +14,7 @@ pub mod output;
 pub mod record;
 
 pub use eventual::{Birth, Event, Message, Now, Site};
-pub use ids::{Boot, Epoch, MeshKey, OperationId, Position, ReplicantId, Shape};
+pub use ids::{Boot, Epoch, MeshKey, OperationId, Position, ReplicantId, Shape, dated};
 pub use link::Envelope;
 pub use operation::{Answer, Naming, Operation, Outcome, Submission, Wait};
 pub use output::{Call, CallId, Change, ClientId, Effect, Output};

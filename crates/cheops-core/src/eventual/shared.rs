@@ -450,6 +450,17 @@ impl Shared {
         voided: Option<u64>,
         out: &mut Output,
     ) {
+        let mut record = self.record_of(op, digest);
+        record.answer = answer.or(record.answer.take());
+        record.voided.extend(voided);
+        if record.voided.len() > VOID_ATTEMPTS_MAX {
+            record.voided.remove(0);
+        }
+        self.keep_answer(op, record, out);
+    }
+
+    /// What is known of an operation that asks for this.
+    fn record_of(&self, op: OperationId, digest: u64) -> AnswerRecord {
         let fresh = AnswerRecord {
             digest,
             answer: None,
@@ -457,14 +468,10 @@ impl Shared {
             buried: false,
             folded: None,
         };
-        let mut record = self.answers.get(op).unwrap_or(fresh);
-        record.digest = digest;
-        record.answer = answer.or(record.answer.take());
-        record.voided.extend(voided);
-        if record.voided.len() > VOID_ATTEMPTS_MAX {
-            record.voided.remove(0);
+        AnswerRecord {
+            digest,
+            ..self.answers.get(op).unwrap_or(fresh)
         }
-        self.keep_answer(op, record, out);
     }
 
     /// When nobody asks for it any more.
@@ -507,16 +514,13 @@ impl Shared {
         digest: u64,
         out: &mut Output,
     ) {
-        let answered = self.answers.is_answered(op);
-        let answer = Answer::Service {
+        let mut record = self.record_of(op, digest);
+        record.folded = Some(replicant);
+        record.answer.get_or_insert(Answer::Service {
             status: 200,
             body: Vec::new(),
             meta: None,
-        };
-        self.remember(op, digest, (!answered).then_some(answer), None, out);
-        let record = self.answers.get(op);
-        let mut record = record.expect("it was just remembered");
-        record.folded = Some(replicant);
+        });
         self.keep_answer(op, record, out);
         // It has had its position: nobody need be asked for one.
         self.drop_outbox(op, out);

@@ -2,12 +2,12 @@
 
 use std::collections::HashSet;
 use std::sync::Arc;
-use std::time::{SystemTime, UNIX_EPOCH};
 
 use cheops_core::{Change, Table as CoreTable};
 use cheops_store::limits::{BATCH_BYTES_MAX, BATCH_WRITES_MAX};
 use cheops_store::{Batch, KeyRange, Opening, Store, StoreError, Table};
 
+use super::mint::unix_ms;
 use super::seal::Seal;
 
 /// Under this key of the store's own table: which number its present life has.
@@ -77,11 +77,9 @@ impl Disk {
         if let Some(life) = kept.filter(|_| !opening.is_new_incarnation()) {
             return Ok(life);
         }
-        let clock = SystemTime::now().duration_since(UNIX_EPOCH);
-        let now_ms = clock.map_or(2, |since| since.as_millis() as u64);
         let life = match (opening, past) {
             (Opening::Created, Past::None) => 1,
-            _ => now_ms.max(kept.map_or(2, |life| life + 1)),
+            _ => unix_ms().max(kept.map_or(2, |life| life + 1)),
         };
         let mut batch = Batch::new();
         batch
@@ -100,9 +98,7 @@ impl Disk {
 
     /// Others know later runs of this site than its disk: it is another disk. Begins a life after all of them.
     pub(super) fn begin_life(&self, shard: u8, after: u64) -> Result<u64, DiskFault> {
-        let clock = SystemTime::now().duration_since(UNIX_EPOCH);
-        let now_ms = clock.map_or(0, |since| since.as_millis() as u64);
-        let life = now_ms.max(after.saturating_add(1));
+        let life = unix_ms().max(after.saturating_add(1));
         let mut batch = Batch::new();
         batch
             .put(Table::Meta, life_key(shard), life.to_be_bytes())

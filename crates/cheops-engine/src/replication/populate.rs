@@ -20,7 +20,7 @@ use super::index::Index;
 use super::limits::SHARDS;
 use super::reread::reader;
 use super::wire::{Asked, encode};
-use super::{IDS, open, worded};
+use super::{IDS, lasting_id, open, worded};
 use crate::identity::MeshSecret;
 
 /// Made together, and written together.
@@ -194,7 +194,7 @@ impl Pair {
     }
 
     fn make(&mut self, wanted: &Population, shard: u8) {
-        let OperationId(drawn) = OperationId::lasting(rand::random());
+        let OperationId(drawn) = lasting_id();
         let id = drawn - drawn % u128::from(SHARDS) + u128::from(shard);
         let asked = Asked {
             method: "POST".to_owned(),

@@ -11,7 +11,8 @@ use cheops_core::operation::{
 };
 use cheops_core::{Operation, OperationId, Position, ReplicantId, Shape};
 use cheops_engine::replication::{
-    Asked, Content, ENTRY, FOREIGN, HOMES, Known, encode, opaque_reference,
+    Asked, Content, ENTRY, FOREIGN, HOMES, Known, encode, lasting_id, opaque_reference, passing_id,
+    unix_ms,
 };
 use cheops_model::{Failover, Guarantee, SiteName};
 use cheops_rest::{
@@ -113,7 +114,7 @@ impl Draft<'_> {
         };
         let here = self.replicas.here.clone();
         let id = match self.is_passing(repeat) {
-            true => OperationId::passing(rand::random()),
+            true => passing_id(),
             false => self.operation_id(&asked)?,
         };
         let knows = match wanted.kind {
@@ -347,7 +348,7 @@ impl Draft<'_> {
     fn operation_id(&self, asked: &Asked) -> Result<OperationId, Problem> {
         let mut keys = self.call.head.headers.get_all("idempotency-key").iter();
         let Some(key) = keys.next() else {
-            return Ok(OperationId::lasting(rand::random()));
+            return Ok(lasting_id());
         };
         if keys.next().is_some() {
             return Err(Problem::BadBody(
@@ -370,11 +371,6 @@ impl Draft<'_> {
         let keys = self.replicas.engine.key();
         Ok(keys.operation_of(&caller, service, &key))
     }
-}
-
-fn unix_ms() -> u64 {
-    let since = std::time::SystemTime::now().duration_since(std::time::SystemTime::UNIX_EPOCH);
-    since.map_or(0, |since| since.as_millis() as u64)
 }
 
 /// Headers that the applier of every site sends again. What frames the message, what is between

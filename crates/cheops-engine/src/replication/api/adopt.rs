@@ -5,16 +5,16 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use cheops_core::operation::{DoubtBy, Handover, Kind, Mode, Naming};
-use cheops_core::{Operation, OperationId, ReplicantId, Submission};
+use cheops_core::{Operation, ReplicantId, Submission};
 use cheops_model::{Failover, SiteName};
 use cheops_rest::{Api, CallBody, Chosen, Meaning, Spot};
 use serde::{Deserialize, Serialize};
 
 use super::super::limits::{ADOPTED_BYTES_MAX, ORDER_TIME_MAX};
 use super::super::wire::{self, Asked};
-use super::super::{LocalAnswer, Replication};
+use super::super::{LocalAnswer, Replication, lasting_id, unix_ms};
+use super::Resource;
 use super::orders::{NotDone, done};
-use super::{Resource, unix_ms};
 
 /// What is to be adopted.
 #[derive(Clone, Debug)]
@@ -86,7 +86,7 @@ impl Replication {
         let _turn = self.0.adopting.lock().await;
         let found = self.find_ordinary(wanted).await?;
         let here = &self.0.here;
-        let id = OperationId::lasting(rand::random());
+        let id = lasting_id();
         let api = self.api(&wanted.service)?;
         let doubt = match api.doubt_by(&found.asked.kind) {
             cheops_rest::DoubtBy::Mark => DoubtBy::Mark,

@@ -176,12 +176,6 @@ fn word(kind: Kind) -> &'static str {
     }
 }
 
-/// Now, in milliseconds since 1970.
-fn unix_ms() -> u64 {
-    let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
-    since.map_or(0, |since| since.as_millis() as u64)
-}
-
 fn asked(op: &cheops_core::Operation) -> Option<Asked> {
     wire::decode(&op.rest)
 }

@@ -1,15 +1,15 @@
 //! Operations as they are told.
 
-use std::time::{Instant, SystemTime};
+use std::time::Instant;
 
 use cheops_core::eventual::{OperationView, Progress, Step};
 use cheops_core::operation::Form;
 use cheops_core::{Answer, OperationId, ReplicantId, Site, Wait};
 
-use super::super::Replication;
 use super::super::blobs::{Arrived, Blobs};
 use super::super::shard::NotTaken;
 use super::super::wire::Content;
+use super::super::{Replication, unix_ms};
 use super::{ContentItem, List, OperationItem, Page, SiteStep, asked, rfc3339, word};
 
 /// Which operations are wanted. Empty is all.
@@ -100,10 +100,9 @@ impl Replication {
     }
 
     fn clock(&self) -> Clock {
-        let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
         Clock {
             monotonic_ms: Instant::now().duration_since(self.0.started).as_millis() as u64,
-            unix_ms: since.map_or(0, |since| since.as_millis() as u64),
+            unix_ms: unix_ms(),
         }
     }
 }

@@ -2,17 +2,17 @@
 //! other, ordered by the leader.
 
 use cheops_core::operation::{Kind, Mode, Problem};
-use cheops_core::{Answer, Event, Operation, OperationId, Submission};
+use cheops_core::{Answer, Event, Operation, Submission};
 use cheops_model::SiteName;
 use serde::{Deserialize, Serialize};
 
-use super::super::Replication;
 use super::super::index::Known;
 use super::super::limits::ORDER_TIME_MAX;
 use super::super::shard::NotTaken;
 use super::super::wire::{self, Asked};
+use super::super::{Replication, lasting_id, unix_ms};
 use super::operations::operation_id;
-use super::{Resource, asked, unix_ms};
+use super::{Resource, asked};
 
 /// The version of a conflict that stands: what was parked is dropped.
 pub const CURRENT: &str = "current";
@@ -131,12 +131,7 @@ impl Replication {
         let op = Operation {
             sites,
             rest: wire::encode(&asked),
-            ..Operation::new(
-                OperationId::lasting(rand::random()),
-                id,
-                Kind::Rescope,
-                self.0.here.clone(),
-            )
+            ..Operation::new(lasting_id(), id, Kind::Rescope, self.0.here.clone())
         };
         self.order(known, op).await?;
         self.resource(known).await.ok_or(NotDone::Gone)

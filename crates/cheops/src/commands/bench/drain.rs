@@ -42,8 +42,15 @@ pub(super) async fn run(args: &ReplicationArgs) -> anyhow::Result<()> {
     let ordinary = ordinary(&stage).await?;
     let mut rounds = Vec::new();
     for round in 1..=args.rounds {
-        rounds.push(drained(args, &stage, &ids, &ordinary).await?);
-        terminal::print(&format!("round {round} of {} done", args.rounds));
+        let seen = drained(args, &stage, &ids, &ordinary).await?;
+        terminal::print(&format!(
+            "round {round} of {}: {} drained/s, local p99 {} ms calm, {} ms meanwhile",
+            args.rounds,
+            short(seen.per_second),
+            short(seen.calm_p99_ms),
+            short(seen.busy_p99_ms),
+        ));
+        rounds.push(seen);
     }
     stage.strike().await;
     let of = |value: fn(&Seen) -> f64| median(rounds.iter().map(value).collect());
