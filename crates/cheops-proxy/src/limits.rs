@@ -86,6 +86,9 @@ pub const HEAD_BYTES_MAX: usize = 64 * 1024;
 /// replicants (a longer one is left to the HTTP library), and the longest head of one.
 pub const SERVICE_BUFFER_BYTES_MAX: usize = 128 * 1024;
 
+/// Bytes of a body that are copied behind their head, so that both go by a plain write.
+pub const JOINED_BYTES_MAX: usize = 4 * 1024;
+
 /// Bytes of a body still to come for which a pipe of the kernel is used: to copy fewer costs as much as
 /// the two further calls. Also the smallest pipe: a smaller one would take more calls than copying.
 pub const PIPED_BYTES_MIN: usize = 64 * 1024;

@@ -1,10 +1,16 @@
 //! The client: so many connections, each asking again as soon as it is answered.
 
-use std::io::{Read, Write};
-use std::net::{SocketAddr, TcpStream};
+use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, bail};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+use tokio::task::JoinSet;
+use tokio::time::timeout;
+
+/// No answer takes as long.
+const ANSWER_TIME_MAX: Duration = Duration::from_secs(10);
 
 /// What is asked: about 500 bytes with eight headers, as clients of the field send them.
 fn request(address: SocketAddr) -> String {
@@ -40,59 +46,69 @@ impl Outcome {
 }
 
 impl Load {
-    /// One thread polls all connections in turn: a closed loop without a runtime of its own.
+    /// One thread, which looks after all connections that have something to read before it sleeps, as clients of many do.
     pub(super) fn run(&self) -> anyhow::Result<Outcome> {
-        let request = request(self.address);
-        let mut clients: Vec<Client> = (0..self.connections)
-            .map(|_| Client::open(self.address))
-            .collect::<Result<_, _>>()?;
-        let until = Instant::now() + self.time;
-        let mut outcome = Outcome::default();
-        loop {
-            for client in &mut clients {
-                client.ask(&request)?;
-            }
-            for client in &mut clients {
-                let took = client.answer()?;
-                outcome.answers += 1;
-                outcome
-                    .latencies_us
-                    .push(u32::try_from(took.as_micros()).unwrap_or(u32::MAX));
-            }
-            if Instant::now() >= until {
-                return Ok(outcome);
-            }
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .build()?;
+        runtime.block_on(self.ask_all())
+    }
+
+    async fn ask_all(&self) -> anyhow::Result<Outcome> {
+        let mut clients = Vec::new();
+        for _ in 0..self.connections {
+            clients.push(Client::open(self.address).await?);
         }
+        let until = Instant::now() + self.time;
+        let mut tasks = JoinSet::new();
+        for client in clients {
+            tasks.spawn(client.ask_until(request(self.address), until));
+        }
+        let mut outcome = Outcome::default();
+        while let Some(done) = tasks.join_next().await {
+            let mut latencies_us = done??;
+            outcome.answers += latencies_us.len();
+            outcome.latencies_us.append(&mut latencies_us);
+        }
+        Ok(outcome)
     }
 }
 
 struct Client {
     stream: TcpStream,
-    asked: Instant,
     buffer: Vec<u8>,
 }
 
 impl Client {
-    fn open(address: SocketAddr) -> anyhow::Result<Client> {
-        let stream = TcpStream::connect(address)?;
+    async fn open(address: SocketAddr) -> anyhow::Result<Client> {
+        let stream = TcpStream::connect(address).await?;
         stream.set_nodelay(true)?;
-        stream.set_read_timeout(Some(Duration::from_secs(10)))?;
         Ok(Client {
             stream,
-            asked: Instant::now(),
             buffer: vec![0; 16 * 1024],
         })
     }
 
-    fn ask(&mut self, request: &str) -> anyhow::Result<()> {
-        self.asked = Instant::now();
-        Ok(self.stream.write_all(request.as_bytes())?)
+    /// Asks at least once; how long each answer took, in microseconds.
+    async fn ask_until(mut self, request: String, until: Instant) -> anyhow::Result<Vec<u32>> {
+        let mut latencies_us = Vec::new();
+        loop {
+            let asked = Instant::now();
+            self.stream.write_all(request.as_bytes()).await?;
+            let answer = timeout(ANSWER_TIME_MAX, self.answer());
+            answer.await.context("no answer in 10 s")??;
+            let took_us = u32::try_from(asked.elapsed().as_micros());
+            latencies_us.push(took_us.unwrap_or(u32::MAX));
+            if Instant::now() >= until {
+                return Ok(latencies_us);
+            }
+        }
     }
 
-    fn answer(&mut self) -> anyhow::Result<Duration> {
+    async fn answer(&mut self) -> anyhow::Result<()> {
         let mut held = 0;
         loop {
-            let read = self.stream.read(&mut self.buffer[held..])?;
+            let read = self.stream.read(&mut self.buffer[held..]).await?;
             if read == 0 {
                 bail!("the connection was closed");
             }
@@ -100,7 +116,7 @@ impl Client {
             if let Some(whole) = whole_bytes(&self.buffer[..held])?
                 && held >= whole
             {
-                return Ok(self.asked.elapsed());
+                return Ok(());
             }
         }
     }

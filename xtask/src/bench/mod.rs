@@ -34,12 +34,16 @@ pub(crate) struct BenchArgs {
     /// Connections of the client
     #[arg(long, default_value_t = 64)]
     connections: usize,
-    /// Threads of each proxy
+    /// Threads of each proxy; more than one are of use with --spread
     #[arg(long, default_value_t = 1)]
     threads: usize,
     /// The agent's program; built with `cargo build --profile dist`
     #[arg(long, default_value = "target/dist/cheops")]
     agent: PathBuf,
+    /// Lets the processes have all processors. Without it they share one, so that no processor has to be woken for another's sake and
+    /// who is where is the same for all
+    #[arg(long)]
+    spread: bool,
     /// The proxy that ratios are against
     #[arg(long, default_value = "haproxy")]
     base: String,
@@ -62,6 +66,9 @@ struct Seen {
 
 pub(crate) fn run(args: &BenchArgs) -> anyhow::Result<()> {
     let folder = tempfile::tempdir()?;
+    if !args.spread {
+        process::keep_to_one_processor()?;
+    }
     let origin = origin::Origin::start()?;
     let mut running = vec![Peer::direct(&origin)];
     for started in peers::start_all(folder.path(), origin.address, args.threads, &args.agent) {

@@ -1,11 +1,15 @@
 //! The service behind every proxy: the same small answer to everything but `/huge`, as cheaply as
 //! can be.
 
-use std::io::{BufRead, BufReader, Read, Write};
-use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::io::{BufRead, BufReader};
+use std::net::SocketAddr;
 use std::process::{Child, Command, Stdio};
+use std::rc::Rc;
 
 use anyhow::Context;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::task::LocalSet;
 
 use crate::soak::service;
 
@@ -42,9 +46,17 @@ impl Drop for Origin {
     }
 }
 
-/// Prints its address, and serves until it is killed: a thread per connection.
+/// Prints its address, and serves until it is killed: one thread for all connections. A thread for each would have to be woken for
+/// each request, by whoever sends it, and so count as work of the proxy.
 pub(super) fn serve() -> anyhow::Result<()> {
-    let listener = TcpListener::bind("127.0.0.1:0")?;
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()?;
+    LocalSet::new().block_on(&runtime, accept())
+}
+
+async fn accept() -> anyhow::Result<()> {
+    let listener = TcpListener::bind("127.0.0.1:0").await?;
     super::say(&listener.local_addr()?.to_string());
     let answer = format!(
         "HTTP/1.1 200 OK\r\nServer: origin\r\nContent-Type: application/json\r\n\
@@ -52,22 +64,22 @@ pub(super) fn serve() -> anyhow::Result<()> {
          Content-Length: {BODY_BYTES}\r\n\r\n{}",
         "x".repeat(BODY_BYTES),
     );
-    for stream in listener.incoming() {
-        let (stream, answer) = (stream?, answer.clone());
-        std::thread::spawn(move || {
-            let _ = converse(stream, answer.as_bytes());
-        });
+    let answer: Rc<str> = answer.into();
+    loop {
+        let (stream, _) = listener.accept().await?;
+        let answer = answer.clone();
+        // Whoever hangs up is not answered.
+        tokio::task::spawn_local(async move { converse(stream, answer.as_bytes()).await.ok() });
     }
-    Ok(())
 }
 
 /// Answers every request head; requests of the benchmark have no body.
-fn converse(mut stream: TcpStream, answer: &[u8]) -> std::io::Result<()> {
+async fn converse(mut stream: TcpStream, answer: &[u8]) -> std::io::Result<()> {
     stream.set_nodelay(true)?;
     let mut buffer = [0; 16 * 1024];
     let mut held = 0;
     loop {
-        let read = stream.read(&mut buffer[held..])?;
+        let read = stream.read(&mut buffer[held..]).await?;
         if read == 0 {
             return Ok(());
         }
@@ -77,15 +89,21 @@ fn converse(mut stream: TcpStream, answer: &[u8]) -> std::io::Result<()> {
             .filter(|w| w == b"\r\n\r\n")
             .count();
         if heads == 1 && buffer.starts_with(b"GET /huge ") {
-            service::answer_huge(&mut stream)?;
-            held = 0;
-            continue;
+            return answer_huge(stream);
         }
         for _ in 0..heads {
-            stream.write_all(answer)?;
+            stream.write_all(answer).await?;
         }
         if heads > 0 {
             held = 0;
         }
     }
+}
+
+/// In a thread of its own, and nothing after it on this connection.
+fn answer_huge(stream: TcpStream) -> std::io::Result<()> {
+    let mut stream = stream.into_std()?;
+    stream.set_nonblocking(false)?;
+    std::thread::spawn(move || service::answer_huge(&mut stream));
+    Ok(())
 }

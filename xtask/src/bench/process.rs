@@ -3,6 +3,17 @@
 use std::fs;
 
 use anyhow::Context;
+use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
+
+/// Keeps this process, and all that it starts from now on, to the last processor it may use: the first has more to do for
+/// others.
+pub(crate) fn keep_to_one_processor() -> anyhow::Result<()> {
+    let allowed = sched_getaffinity(None)?;
+    let last = (0..CpuSet::MAX_CPU).rev().find(|cpu| allowed.is_set(*cpu));
+    let mut one = CpuSet::new();
+    one.set(last.context("no processor")?);
+    Ok(sched_setaffinity(None, &one)?)
+}
 
 /// User and system time so far, in microseconds.
 pub(crate) fn cpu_us(pid: u32) -> anyhow::Result<f64> {

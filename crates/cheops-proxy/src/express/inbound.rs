@@ -13,6 +13,7 @@ use super::lines::{Without, write_line};
 use super::outbound::Ticket;
 use super::scratch::Scratch;
 use crate::headers;
+use crate::limits;
 use crate::replicate::Changes;
 use crate::worker::Worker;
 
@@ -117,11 +118,24 @@ pub(super) fn write_now<W: AsyncWrite + Unpin>(
     body: Range<usize>,
     cx: &mut Context<'_>,
 ) -> io::Result<Option<Rest>> {
-    let pieces = [
-        IoSlice::new(&scratch.out),
-        IoSlice::new(&scratch.bytes[body.clone()]),
-    ];
-    let written = match Pin::new(&mut *stream).poll_write_vectored(cx, &pieces) {
+    let (head, short) = (&mut scratch.out, &scratch.bytes[body.clone()]);
+    let body = match short.len() <= limits::JOINED_BYTES_MAX {
+        // To copy a little is cheaper than to have the kernel gather it.
+        true => {
+            head.extend_from_slice(short);
+            body.end..body.end
+        }
+        false => body,
+    };
+    let rest = &scratch.bytes[body.clone()];
+    let written = match rest.is_empty() {
+        true => Pin::new(&mut *stream).poll_write(cx, head),
+        false => {
+            let pieces = [IoSlice::new(head), IoSlice::new(rest)];
+            Pin::new(&mut *stream).poll_write_vectored(cx, &pieces)
+        }
+    };
+    let written = match written {
         Poll::Ready(written) => written?,
         Poll::Pending => 0,
     };
